@@ -20,6 +20,11 @@ agent_SRC := \
 	agent/hosts/head_hear.c \
 	agent/hosts/head_save.c \
 	agent/hosts/head_say.c \
+	agent/hosts/head_tenure.c \
+	agent/hosts/lead.c \
+	agent/hosts/lead_etcd.c \
+	agent/hosts/lead_keep.c \
+	agent/hosts/lead_store.c \
 	agent/hosts/leave.c \
 	agent/hosts/local_address.c \
 	agent/hosts/member.c \

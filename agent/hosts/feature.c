@@ -48,7 +48,8 @@ static void hosts_last_now(void *arg)
 
 void hosts_settle(struct hosts *h)
 {
-	if (!h->last_fn || (h->member && h->member->link) || (h->head && !h->head->finished))
+	if (!h->last_fn || (h->member && h->member->link) || (h->head && !h->head->finished) ||
+		(h->lead && !lead_is_over(h->lead)))
 		return;
 	loop_cancel(supervisor_loop(h->sv), hosts_last_now, h);
 	if (loop_defer(supervisor_loop(h->sv), hosts_last_now, h) < 0)
@@ -67,6 +68,8 @@ static int hosts_endpoint(struct hosts *h, struct error *err)
 	port = !port				 ? ENDPOINT_PORT
 	       : port > STATIC_PORT_APART + 1024 ? port - STATIC_PORT_APART
 						 : port + STATIC_PORT_APART;
+	if (z->backend == SPEC_RENDEZVOUS_ETCD)
+		return 0; /* the one of who leads */
 	if (z->backend != SPEC_RENDEZVOUS_STATIC)
 		h->endpoint = strdup(z->endpoints);
 	else if (asprintf(&h->endpoint, strchr(addr, ':') ? "[%s]:%d" : "%s:%d", addr, port) < 0)
@@ -97,18 +100,35 @@ static void hosts_free(struct hosts *h)
 	link_resolve_free(h->resolve);
 	member_free(h->member);
 	head_free(h->head);
+	lead_free(h->lead);
 	link_tls_free(h->tls);
 	free(h->endpoint);
 	free(h->address);
 	free(h);
 }
 
-static int hosts_init(struct supervisor *sv, struct error *err)
+/* The secret of links; etcd has its own. */
+static int hosts_secret(struct hosts *h, struct error *err)
 {
-	const struct spec_rendezvous *z = &supervisor_spec(sv)->rendezvous;
+	const struct spec_rendezvous *z = &h->spec->rendezvous;
 	const struct link_tls_options tls = {
 		.token_file = z->token_file, .cert = z->tls_cert, .key = z->tls_key, .ca = z->tls_ca
 	};
+	int r;
+
+	if (z->backend == SPEC_RENDEZVOUS_ETCD)
+		return lead_new(h, &h->lead, err);
+	r = link_tls_new(&tls, &h->tls, err);
+	if (r == 0 && !h->tls)
+		log_notice("links between the group's hosts are open: anyone who reaches %s can "
+			   "take part (see rendezvous.token_file)",
+			h->endpoint);
+	return r;
+}
+
+static int hosts_init(struct supervisor *sv, struct error *err)
+{
+	const struct spec_rendezvous *z = &supervisor_spec(sv)->rendezvous;
 	struct hosts *h;
 	int r;
 
@@ -122,12 +142,8 @@ static int hosts_init(struct supervisor *sv, struct error *err)
 	h->spec = supervisor_spec(sv);
 	if ((r = hosts_names(h, err)) < 0 || (r = hosts_endpoint(h, err)) < 0 ||
 		(r = local_address_find(z->address, &h->address, err)) < 0 ||
-		(r = link_tls_new(&tls, &h->tls, err)) < 0)
+		(r = hosts_secret(h, err)) < 0)
 		return r;
-	if (!h->tls)
-		log_notice("links between the group's hosts are open: anyone who reaches %s can "
-			   "take part (see rendezvous.token_file)",
-			h->endpoint);
 	r = member_new(h, &h->member, err);
 	if (r < 0 || (r = member_relay_open(h->member)) == 0)
 		return r;
@@ -157,7 +173,7 @@ static void hosts_resolved(void *arg, const struct link_addresses *a, const stru
 
 	/* An endpoint that has no address is the member's link to tell of: it tries again. */
 	if (!why && hosts_may_lead(h)) {
-		r = head_new(h, a, &h->head, &err);
+		r = head_new(h, a, NULL, &h->head, &err);
 		if (r == 0)
 			log_info("this host leads the group %s at %s", hosts_group(h), h->endpoint);
 		else if (r != -EADDRNOTAVAIL && r != -EADDRINUSE)
@@ -171,9 +187,15 @@ static void hosts_begin(struct hosts *h)
 {
 	struct endpoint e;
 	struct error err = { 0 };
-	int r = endpoint_parse(h->endpoint, LINK_ENDPOINT_FIELD, &e, &err);
+	int r;
 
 	h->begun = true;
+	if (h->lead) {
+		lead_begin(h->lead);
+		return;
+	}
+	r = endpoint_parse(h->endpoint, LINK_ENDPOINT_FIELD, &e, &err);
+
 	if (!r)
 		r = link_resolve_new(supervisor_loop(h->sv), &e, hosts_resolved, h, &h->resolve);
 	if (r < 0)
@@ -369,7 +391,10 @@ static void hosts_job_ended(struct supervisor *sv)
 		return;
 	}
 	member_say_bye(h->member);
-	if (h->head)
+	if (h->head && h->lead && !h->head->end.state) {
+		h->head->finished = true;
+		lead_resign(h->lead);
+	} else if (h->head)
 		(void)head_end(h->head,
 			supervisor_group(sv)->state == GROUP_PREEMPTED ? GROUP_PREEMPTED
 								       : GROUP_STOPPED,

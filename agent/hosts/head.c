@@ -61,6 +61,8 @@ static void head_admit(struct head *h, const struct round_order *o)
 		return;
 	h->members[o->host] = x;
 	x->number = o->host;
+	x->acked_ms = hosts_now_ms();
+	x->recording = x->recorded = x->known = false;
 	x->sharing = sharing_host_new(h->sharing, x);
 	lease_add(&h->leases, &x->lease, hosts_now_ms());
 	events_add(supervisor_events(h->hosts->sv), "host-joined", h->attempt, -1,
@@ -112,8 +114,9 @@ static void head_drop(struct head *h, const struct round_order *o)
 	struct head_host *x = head_member(h, o->host);
 	const char *how = head_dropped_how(o->why);
 
-	if (!x)
+	if (!x) /* it had not come since the head before */
 		return;
+	head_tenure_dropped(h, x);
 	log_msg(o->why == ROUND_WHY_LOST		 ? LOG_WARNING
 		: round_state(h->round) >= ROUND_CLOSING ? LOG_INFO
 							 : LOG_NOTICE,
@@ -186,6 +189,10 @@ static void head_do(struct head *h, const struct round_order *o, bool *ret_start
 	case ROUND_ORDER_END:
 		if (!h->verdict) /* no worker lived when the end was decided */
 			head_round_over(h);
+		if (h->hosts->lead && !h->end_noted) {
+			h->end_noted = true;
+			lead_note_end(h->hosts->lead);
+		}
 		if (x)
 			head_say_end(h, x);
 		break;
@@ -195,7 +202,8 @@ static void head_do(struct head *h, const struct round_order *o, bool *ret_start
 	case ROUND_ORDER_DROP:
 		head_drop(h, o);
 		break;
-	case ROUND_ORDER_RECORD: /* of groups that a store elects the head of */
+	case ROUND_ORDER_RECORD:
+		lead_record(h->hosts->lead);
 		break;
 	case ROUND_ORDER_RUNNING:
 		log_info("all workers of round %" PRIu64 " execute", o->round);
@@ -211,17 +219,21 @@ static void head_do(struct head *h, const struct round_order *o, bool *ret_start
 		break;
 	case ROUND_ORDER_FINISH:
 		h->finished = true;
+		if (h->hosts->lead)
+			lead_remove(h->hosts->lead);
 		break;
 	}
 }
 
-static void head_arm(struct head *h)
+void head_arm(struct head *h)
 {
 	uint64_t due = round_due_ms(h->round), lease = lease_due_ms(&h->leases);
-	uint64_t now = hosts_now_ms();
+	uint64_t now = hosts_now_ms(), missing = head_missing_ms(h);
 
 	if (lease < due)
 		due = lease;
+	if (missing < due)
+		due = missing;
 	if (due == UINT64_MAX)
 		loop_timer_disarm(h->timer);
 	else
@@ -250,6 +262,8 @@ static void head_on_timer(void *arg)
 	struct head *h = arg;
 	struct lease_held *over;
 
+	if (h->hosts->lead && h->hosts->head == h && !lead_holds(h->hosts->lead))
+		return;
 	while ((over = lease_over(&h->leases, hosts_now_ms()))) {
 		struct head_host *x = (struct head_host *)over;
 
@@ -258,11 +272,12 @@ static void head_on_timer(void *arg)
 			lease_remove(&h->leases, over);
 		head_carry_out(h);
 	}
+	head_look_for_missing(h);
 	round_time(h->round, hosts_now_ms());
 	head_carry_out(h);
 }
 
-static int head_round_new(struct head *h)
+static int head_round_new(struct head *h, const json_t *state)
 {
 	const struct spec_rendezvous *z = &h->spec->rendezvous;
 	struct round_config c = {
@@ -281,12 +296,15 @@ static int head_round_new(struct head *h)
 							     : ROUND_JOIN_RESTARTS,
 		.roles = { .n = (int)h->spec->n_roles, .first_only = h->first_only },
 		.digest = h->digest,
+		.round = (uint64_t)json_get_int(state, "round", 0),
+		.records = z->backend == SPEC_RENDEZVOUS_ETCD,
 	};
 
 	for (size_t i = 0; i < h->spec->n_roles; i++)
 		h->first_only[i] = h->spec->roles[i].leader;
 	h->round = round_new(&c, hosts_now_ms());
-	return h->round ? 0 : -ENOMEM;
+	h->gone_acked_ms = TENURE_NEVER;
+	return h->round ? head_remember(h, state) : -ENOMEM;
 }
 
 static int head_listen(struct head *h, const struct link_addresses *addresses, struct error *err)
@@ -309,8 +327,8 @@ static int head_listen(struct head *h, const struct link_addresses *addresses, s
 	return link_listen_new(h->loop, addresses, &o, &h->listen, err);
 }
 
-int head_new(struct hosts *hosts, const struct link_addresses *addresses, struct head **ret,
-	struct error *err)
+int head_new(struct hosts *hosts, const struct link_addresses *addresses, const json_t *state,
+	struct head **ret, struct error *err)
 {
 	struct head *h = calloc(1, sizeof(*h));
 	int r = -ENOMEM;
@@ -327,7 +345,8 @@ int head_new(struct hosts *hosts, const struct link_addresses *addresses, struct
 	h->first_only = calloc(h->spec->n_roles, sizeof(*h->first_only));
 	h->failures = json_array();
 	h->held = json_array();
-	if (!h->digest || !h->first_only || !h->failures || !h->held || head_round_new(h) < 0 ||
+	if (!h->digest || !h->first_only || !h->failures || !h->held ||
+		head_round_new(h, state) < 0 ||
 		loop_timer_new(h->loop, head_on_timer, h, &h->timer) < 0 ||
 		loop_timer_new(h->loop, head_leader_grace_over, h, &h->leader_timer) < 0 ||
 		loop_timer_new(h->loop, head_save_timer, h, &h->save_timer) < 0)

@@ -32,6 +32,7 @@ struct head_host *head_host_free(struct head_host *x)
 	free(x->address);
 	free(x->master_addr);
 	json_decref(x->addresses);
+	json_decref(x->join);
 	free(x->ends);
 	free(x);
 	return NULL;
@@ -154,7 +155,7 @@ static void hear_past(struct head *h, const json_t *p)
 		h->budget.used = (int)json_get_int(p, "restarts", 0);
 }
 
-static int hear_join(struct head_host *x, const json_t *p, struct error *err)
+int head_hear_join(struct head_host *x, const json_t *p, struct error *err)
 {
 	struct head *h = x->head;
 	const struct link_peer *peer = link_peer(x->link);
@@ -192,6 +193,7 @@ static int hear_join(struct head_host *x, const json_t *p, struct error *err)
 		return r;
 	hear_past(h, p);
 	head_note_change(h, join.name, "has joined");
+	head_heard_from(h, join.run, json_get_int(p, "answered_ms", 0));
 	h->joining = x;
 	h->refusal = err;
 	r = round_join(h->round, &join, hosts_now_ms());
@@ -203,6 +205,16 @@ static int hear_join(struct head_host *x, const json_t *p, struct error *err)
 	h->joining = NULL;
 	h->refusal = NULL;
 	return err->code;
+}
+
+/* It waits where this host may not lead any more. */
+static int hear_join(struct head_host *x, const json_t *p, struct error *err)
+{
+	if (head_may_admit(x->head))
+		return head_hear_join(x, p, err);
+	json_decref(x->join);
+	x->join = json_incref((json_t *)p);
+	return 0;
 }
 
 /* Posts what a member says about a round. */
@@ -457,6 +469,12 @@ static void head_on_beat(void *arg, const struct link_beat *beat)
 	struct head_host *x = arg;
 
 	x->beat = *beat;
+	if (beat->acked_boot_us)
+		x->acked_ms = (uint64_t)beat->acked_boot_us / 1000;
+	if (x->head->hosts->lead && !lead_holds(x->head->hosts->lead)) {
+		x->link = link_free(x->link); /* it gets no answer */
+		return;
+	}
 	if (x->number >= 0)
 		lease_came(&x->head->leases, &x->lease, (uint64_t)beat->came_boot_us / 1000);
 }

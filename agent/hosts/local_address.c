@@ -123,3 +123,14 @@ int local_address_find(const char *text, char **ret, struct error *err)
 	*ret = strdup(text);
 	return *ret ? 0 : error_set(err, -ENOMEM, "out of memory");
 }
+
+int local_address_towards(const struct sockaddr *to, struct sockaddr_storage *ret)
+{
+	_cleanup_close_ int fd = socket(to->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	socklen_t len = sizeof(*ret);
+
+	if (fd < 0 || connect(fd, to, link_address_len(to)) < 0 ||
+		getsockname(fd, (struct sockaddr *)ret, &len) < 0)
+		return -errno;
+	return 0;
+}

@@ -47,6 +47,8 @@ static void member_rejoin(struct member *m)
 {
 	if (*m->refused)
 		member_give_up(m, "failed", 1, m->refused);
+	else if (!m->linked && m->hosts->lead)
+		lead_quiet(m->hosts->lead);
 	else if (!m->link)
 		member_connect(m);
 	else if (m->linked && loop_defer(supervisor_loop(m->sv), member_rejoin_now, m) < 0)
@@ -104,13 +106,17 @@ static void member_act(struct member *m, enum member_action action)
 	}
 }
 
-/* The guard has until halfway between this host's end of the lease and the head's. */
-static void member_fence(const struct member *m)
+/* The guard has until halfway between this host's end of the lease and the head's. On the head's
+ * own host no worker outlives the lead. */
+void member_fence(const struct member *m)
 {
 	const struct lease_member *l = &m->lease;
+	uint64_t deadline = l->deadline_ms;
 
-	guard_fence(member_has_workers(m->state) && l->deadline_ms != UINT64_MAX
-			    ? l->deadline_ms + l->lease_ms / 20
+	if (m->hosts->head && m->hosts->lead && lead_until_ms(m->hosts->lead) < deadline)
+		deadline = lead_until_ms(m->hosts->lead);
+	guard_fence(member_has_workers(m->state) && deadline != UINT64_MAX
+			    ? deadline + l->lease_ms / 20
 			    : 0);
 }
 
@@ -175,9 +181,12 @@ static void member_on_beat(void *arg, const struct link_beat *beat)
 		sent < m->lease.sent_ms[m->lease.beat % LEASE_BEATS])
 		return;
 	m->clock = *beat;
+	m->answered_ms = hosts_now_ms();
 	if (!lease_answer(&m->lease, lease_beat(&m->lease, sent), hosts_now_ms()))
 		return;
 	member_arm_lease(m);
+	if (m->hosts->head && m->hosts->lead)
+		lead_arm(m->hosts->lead);
 	member_fence(m);
 }
 
@@ -199,6 +208,12 @@ static void member_link_ended(struct member *m, const struct error *why, bool fo
 
 	if (m->state == MEMBER_OVER)
 		return;
+	/* Only a head of this group knows its secret, and so can refuse this host. */
+	if (m->hosts->lead && (forgotten || why->code != -ECONNREFUSED)) {
+		member_post(m, MEMBER_EV_LOST);
+		lead_unlinked(m->hosts->lead);
+		return;
+	}
 	if (forgotten && why->code != -ETIMEDOUT) {
 		if (m->state == MEMBER_AWAY)
 			member_connect(m);
@@ -223,6 +238,17 @@ static void member_link_ended(struct member *m, const struct error *why, bool fo
 	}
 }
 
+void member_part(struct member *m)
+{
+	if (m->link) {
+		m->link = link_free(m->link);
+		m->linked = false;
+		sharing_relay_cut(m->sv);
+		hosts_end_drains(m->hosts);
+	}
+	member_post(m, MEMBER_EV_LOST);
+}
+
 /* What the guard says when this agent has died. */
 static void member_leave_last_word(const struct member *m)
 {
@@ -244,10 +270,14 @@ static void member_on_state(void *arg, int state, const struct error *why)
 		free(m->head_host);
 		m->head_host = strdup(link_peer(m->link)->host);
 		member_leave_last_word(m);
+		if (m->hosts->lead)
+			lead_linked(m->hosts->lead);
 		if (m->state == MEMBER_AWAY)
 			member_post(m, MEMBER_EV_LINKED);
 	} else if (state == LINK_WAITING) {
 		log_notice("%s", why->text);
+		if (m->hosts->lead)
+			lead_unlinked(m->hosts->lead);
 	} else {
 		struct error copy = why ? *why : (struct error){ 0 };
 		/* A link that was up before is refused only by a head that has forgotten it. */

@@ -81,6 +81,8 @@ void member_say_join(struct member *m)
 	json_put_int(body, "known_round", (int64_t)m->known_round);
 	json_put_int(body, "attempts", supervisor_attempt(m->sv) + 1);
 	json_put_int(body, "restarts", m->seat.seat.restarts);
+	if (m->answered_ms)
+		json_put_int(body, "answered_ms", (int64_t)(hosts_now_ms() - m->answered_ms));
 	if (m->last_round)
 		json_put(body, "last",
 			json_pack("{s:I, s:i}", "round", (json_int_t)m->last_round, "group_rank",

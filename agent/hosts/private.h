@@ -12,6 +12,8 @@
  *   head_say.c     what the head sends
  *   head_hear.c    what members say
  *   head_decide.c  failures, restarts and the verdict of the group
+ *   head_tenure.c  the head where etcd elects it: hosts that etcd knows, or knew
+ *   lead*.c        who leads, where etcd says that (lead.h)
  *   head_save.c    the state of all hosts' workers, where one hangs
  *   relay.c        the way of workers' calls, and of their answers, over links
  *   describe.c     the hosts, for people
@@ -21,6 +23,7 @@
  * The head's own host is a member by a link of its own, like all others.
  */
 
+#include "agent/hosts/lead.h"
 #include "agent/hosts/settings.h"
 #include "agent/link/link.h"
 #include "agent/link/listen.h"
@@ -72,6 +75,7 @@ struct member {
 	bool linked; /* LINK_UP */
 	char *head_host;
 	struct lease_member lease;
+	uint64_t answered_ms; /* when the head has answered last; 0: none has */
 	struct loop_timer *lease_timer;
 	struct link_beat clock; /* of the last beat that was answered */
 	char refused[512];	/* why there will be no further link; "": there will */
@@ -96,6 +100,10 @@ struct member *member_free(struct member *m);
 void member_connect(struct member *m);
 /* Posts an event to the machine, and does what follows. */
 void member_post(struct member *m, enum member_event event);
+/* This host is no member of that head any more, whether its lease is over or not. */
+void member_part(struct member *m);
+/* Tells the guard until when workers may live here. */
+void member_fence(const struct member *m);
 /* The lease is looked at before an order is posted: where it is over, this posts LOST. */
 bool member_lease_holds(struct member *m);
 /* An answer of the head has made the lease longer. */
@@ -159,7 +167,12 @@ struct head_host {
 	struct link_beat beat;		  /* the last one */
 	struct sharing_host *sharing;	  /* while it is a member */
 	bool noticed;			  /* it has a notice of preemption in this round */
-	bool save_due, save_asked;	  /* it has yet to save its workers; waits until all have */
+	/* Where etcd elects the head. */
+	bool recording, recorded, known; /* it is in the state that is being written; may be in
+					    that which etcd has; is in that */
+	uint64_t acked_ms;	   /* when the newest answer was sent that it has acknowledged */
+	json_t *join;		   /* waits until etcd confirms that this host leads; owned */
+	bool save_due, save_asked; /* it has yet to save its workers; waits until all have */
 };
 
 struct head {
@@ -175,7 +188,10 @@ struct head {
 	struct head_host **members; /* by number */
 	int n_members;
 	struct head_host *joining; /* its Join is being handled */
-	struct error *refusal;	   /* why it does not get in */
+	int old_head;		   /* 1 + the number of the head's host before; 0: unknown */
+	uint64_t gone_acked_ms; /* the earliest acked_ms of hosts that etcd knows and that are gone
+				 */
+	struct error *refusal;	/* why it does not get in */
 	json_t *settings;
 	char *digest;
 	bool *first_only;
@@ -199,8 +215,9 @@ struct head {
 	struct group end; /* the final state and goal, once there is a verdict */
 	char end_text[SUPERVISOR_REASON_MAX];
 	json_t *verdict;
-	bool reported; /* a host was told to print the report */
-	bool finished; /* all hosts have left */
+	bool reported;	/* a host was told to print the report */
+	bool finished;	/* all hosts have left */
+	bool end_noted; /* etcd is to know of the verdict */
 	bool leader_over;
 	char leader_text[256];
 	struct loop_timer *leader_timer;
@@ -212,14 +229,39 @@ struct head {
 	char notice_text[SUPERVISOR_REASON_MAX]; /* how it ended */
 };
 
-int head_new(struct hosts *hosts, const struct link_addresses *addresses, struct head **ret,
-	struct error *err);
+/* state: of the head before, where etcd has it; or NULL. -EADDRINUSE, -EADDRNOTAVAIL and others. */
+int head_new(struct hosts *hosts, const struct link_addresses *addresses, const json_t *state,
+	struct head **ret, struct error *err);
 struct head *head_free(struct head *h);
 /* Carries out what the round module has ordered. */
 void head_carry_out(struct head *h);
 /* Ends the group: a final state, its goal, and the text that becomes the verdict's. Returns false
  * where it has ended already. */
 bool head_end(struct head *h, enum group_state state, enum group_goal goal, const char *text);
+/* When it next has to look at leases, or rounds. */
+void head_arm(struct head *h);
+
+/* head_tenure.c */
+/* What tenure_until_ms() wants. */
+uint64_t head_acked_ms(const struct head *h);
+/* A member is dropped. */
+void head_tenure_dropped(struct head *h, const struct head_host *x);
+/* Whether etcd is known to have all hosts of the round that is about to start. */
+bool head_is_recorded(const struct head *h);
+/* The state that has them is being written. */
+void head_recording(struct head *h);
+/* That round may start; written: etcd has it. */
+void head_recorded(struct head *h, uint64_t round, bool written);
+bool head_may_admit(const struct head *h);
+/* etcd has confirmed that this host leads: those who wait get in. */
+void head_confirmed(struct head *h);
+_must_check_ int head_remember(struct head *h, const json_t *state);
+/* A host joins that got its last answer from a head that long ago; 0: it does not know. */
+void head_heard_from(struct head *h, const char *run, int64_t answered_ms);
+/* When the next host of the round before is gone for certain. */
+uint64_t head_missing_ms(const struct head *h);
+void head_look_for_missing(struct head *h);
+
 /* head_say.c */
 void head_say(struct head_host *x, const char *method, json_t *body);
 void head_say_admitted(struct head *h, struct head_host *x, uint64_t round);
@@ -235,6 +277,7 @@ void head_say_reply(struct head_host *x, int64_t number, const struct error *why
 /* What happened to a member: "has joined". */
 void head_note_change(struct head *h, const char *name, const char *what);
 extern const struct link_events head_link_events;
+int head_hear_join(struct head_host *x, const json_t *p, struct error *err);
 int head_joined(void *arg, struct link *l, struct error *err);
 void head_last_word(void *arg, struct link *l);
 void head_refused(void *arg, const struct error *why);
@@ -302,6 +345,7 @@ struct hosts {
 	struct link_resolve *resolve;
 	struct member *member;
 	struct head *head; /* NULL: another host leads */
+	struct lead *lead; /* NULL: etcd does not say who leads */
 	loop_fn last_fn;   /* the core waits for this room's end */
 	void *last_arg;
 	bool stop_asked, leave_asked;

@@ -41,6 +41,14 @@ json_t *settings_of(const struct spec *spec)
 	json_t *list = json_array();
 	int r = settings_add(list, "rendezvous.nodes", settings_nodes(spec));
 
+	/* By these a later head knows when workers of the one before are dead. */
+	if (!r && spec->rendezvous.backend == SPEC_RENDEZVOUS_ETCD)
+		r = settings_add(list, "rendezvous.lease",
+			json_integer((json_int_t)spec->rendezvous.lease_ms));
+	if (!r && spec->rendezvous.backend == SPEC_RENDEZVOUS_ETCD)
+		r = settings_add(list, "rendezvous.store_loss",
+			json_integer((json_int_t)spec->rendezvous.store_loss_ms));
+
 	for (size_t i = 0; i < spec->n_roles && !r; i++)
 		r = json_add(roles, settings_role(&spec->roles[i],
 					    json_array_get(json_object_get(all, "roles"), i)));

@@ -28,6 +28,14 @@ void link_address_text(const struct sockaddr *a, socklen_t len, char *text)
 		text, LINK_ADDRESS_MAX, a->sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
 }
 
+void link_address_set_port(struct sockaddr_storage *a, int port)
+{
+	if (a->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)a)->sin6_port = htons((uint16_t)port);
+	else
+		((struct sockaddr_in *)a)->sin_port = htons((uint16_t)port);
+}
+
 static bool is_same(const struct sockaddr *a, const struct sockaddr *b)
 {
 	if (a->sa_family != b->sa_family)

@@ -16,6 +16,8 @@ enum { LINK_ADDRESS_MAX = 64 };
 void link_address_text(const struct sockaddr *a, socklen_t len, char *text);
 socklen_t link_address_len(const struct sockaddr *a);
 
+void link_address_set_port(struct sockaddr_storage *a, int port);
+
 /* Whether a is an address of this host; true as well where the kernel does not say. */
 bool link_address_is_here(const struct sockaddr *a);
 /* This host's addresses with their interfaces, "127.0.0.1 (lo), 10.0.0.1 (eth0)", as far as they

@@ -31,6 +31,8 @@ void link_beat_due(void *arg)
 		r = json_put_int(body, "boot_us", now_us);
 	if (r == 0)
 		r = json_put_int(body, "time_us", (int64_t)loop_real_us());
+	if (r == 0 && l->heard_boot_us)
+		r = json_put_int(body, "answered_boot_us", l->heard_boot_us);
 	if (r == 0 && clock_offset_get(&l->clock, &clock)) {
 		r = json_put_int(body, "offset_us", clock.offset_us);
 		if (r == 0)
@@ -68,14 +70,30 @@ static void read_clock(const json_t *p, struct link_beat *beat)
 	beat->uncertainty_us = uncertainty_us;
 }
 
+/* When the answer was sent that the member says it has. */
+static int64_t read_acked(const struct link *l, const json_t *p)
+{
+	int64_t beat = json_get_int(p, "answered_boot_us", 0);
+
+	for (int i = 0; beat && i < LINK_ANSWERS; i++)
+		if (l->answers[i].beat_boot_us == beat)
+			return l->answers[i].sent_boot_us;
+	return 0;
+}
+
 bool link_beat_came(struct link *l, const json_t *p)
 {
-	struct link_beat beat = { .came_boot_us = link_boot_us() };
+	struct link_beat beat = { .came_boot_us = link_boot_us(),
+		.acked_boot_us = read_acked(l, p) };
 	int64_t now_us = (int64_t)loop_real_us();
 	json_t *body = json_object();
 	int r = json_put_int(body, "boot_us", json_get_int(p, "boot_us", 0));
 
 	read_clock(p, &beat);
+	if (tell_beat(l, &beat))
+		return true;
+	l->answers[l->n_answers % LINK_ANSWERS].beat_boot_us = json_get_int(p, "boot_us", 0);
+	l->answers[l->n_answers++ % LINK_ANSWERS].sent_boot_us = beat.came_boot_us;
 	if (r == 0)
 		r = json_put_int(body, "time_us", json_get_int(p, "time_us", 0));
 	if (r == 0)
@@ -85,7 +103,7 @@ bool link_beat_came(struct link *l, const json_t *p)
 	if (r == 0 && link_control(l, "BeatAnswer", l->window.seen, json_incref(body)) == 0)
 		link_window_owes_nothing(&l->window);
 	json_decref(body);
-	return tell_beat(l, &beat);
+	return false;
 }
 
 /* An answer to a beat, trip_us after it was sent. A head may send any times. */
@@ -109,7 +127,7 @@ int link_beat_answered(struct link *l, const json_t *p, struct error *err)
 		return error_field(err, -EPROTO, "parameters.boot_us",
 			"expected the time of a beat that has no answer yet, got %" PRId64,
 			beat.sent_boot_us);
-	l->answered_boot_us = beat.sent_boot_us;
+	l->answered_boot_us = l->heard_boot_us = beat.sent_boot_us;
 	add_answer(l, p, link_boot_us() - beat.sent_boot_us);
 	beat.clock_known = clock_offset_get(&l->clock, &clock);
 	if (beat.clock_known) {

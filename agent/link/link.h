@@ -34,10 +34,12 @@ enum {
 
 /* A beat, and what it has shown. Times of CLOCK_BOOTTIME are this side's. */
 struct link_beat {
-	int64_t sent_boot_us; /* member: when the beat was sent that the head has answered */
-	int64_t came_boot_us; /* head: when the beat came */
-	bool clock_known;     /* the two below are set */
-	int64_t offset_us;    /* member's time + offset = head's time */
+	int64_t sent_boot_us;  /* member: when the beat was sent that the head has answered */
+	int64_t came_boot_us;  /* head: when the beat came */
+	int64_t acked_boot_us; /* head: when the newest answer was sent that the member has; 0: it
+				  has none that is still known */
+	bool clock_known;      /* the two below are set */
+	int64_t offset_us;     /* member's time + offset = head's time */
 	int64_t uncertainty_us;
 };
 
@@ -51,7 +53,8 @@ struct link_events {
 	 * LINK_ENDED: why is NULL after link_finish(), else its field is that of the other side's
 	 * Refuse, or of what was wrong. */
 	void (*state)(void *arg, int state, const struct error *why);
-	/* May be NULL. Member: the head answered a beat. Head: a beat came. */
+	/* May be NULL. Member: the head answered a beat. Head: a beat came, and is answered after
+	 * this, unless it frees the link. */
 	void (*beat)(void *arg, const struct link_beat *beat);
 };
 

@@ -28,6 +28,7 @@ struct link_listen;
 
 enum {
 	LINK_BEATS_PER_LEASE = 5,
+	LINK_ANSWERS = 8, /* more than a lease of them */
 	LINK_SECRET_BYTES = 16,
 	LINK_SECRET_SIZE = 2 * LINK_SECRET_BYTES + 1, /* as text with its NUL */
 };
@@ -54,7 +55,12 @@ struct link {
 	struct clock_offset clock; /* member: the head's */
 	int64_t beat_boot_us;	   /* member: of the newest beat on this connection; 0: none */
 	int64_t answered_boot_us;  /* ... that was answered */
-	int idle_messages;	   /* of the other side, that brought nothing new, since idle_ms */
+	int64_t heard_boot_us;	   /* ... on any connection */
+	struct {
+		int64_t beat_boot_us, sent_boot_us;
+	} answers[LINK_ANSWERS]; /* head: the newest ones */
+	unsigned n_answers;
+	int idle_messages; /* of the other side, that brought nothing new, since idle_ms */
 	uint64_t idle_ms;
 	loop_fn relieved; /* NULL: the owner does not wait for room */
 	void *relieved_arg;

@@ -79,13 +79,18 @@ static int check_token(char *token, const char *from, struct error *err)
 	return 0;
 }
 
-static int read_token(const char *file, char **ret, struct error *err)
+static int read_token(const struct link_tls_options *o, char **ret, struct error *err)
 {
+	const char *file = o->token_file;
 	const char *variable = getenv(LINK_TOKEN_VARIABLE);
 	_cleanup_free_ char *token = NULL;
 	size_t len;
 	int r;
 
+	if (o->token) {
+		*ret = strdup(o->token);
+		return *ret ? 0 : error_set(err, -ENOMEM, "out of memory");
+	}
 	if (!file && !variable)
 		return 0;
 	if (file) {
@@ -122,8 +127,7 @@ int link_tls_new(const struct link_tls_options *o, struct link_tls **ret, struct
 	_cleanup_(link_tls_freep) struct link_tls *t = calloc(1, sizeof(*t));
 	_cleanup_free_ char *token = NULL;
 	char text[512];
-	int r = t ? read_token(o->token_file, &token, err)
-		  : error_set(err, -ENOMEM, "out of memory");
+	int r = t ? read_token(o, &token, err) : error_set(err, -ENOMEM, "out of memory");
 
 	if (r == 0)
 		r = check_options(o, token, err);

@@ -21,7 +21,8 @@ struct link_tls_session;
 enum { LINK_TOKEN_LEAST = 16, LINK_TOKEN_MOST = 4096 };
 
 struct link_tls_options {
-	const char *token_file;	     /* NULL: $ELASTICD_RDZV_TOKEN, if that is set */
+	const char *token;	     /* as if it stood in the file */
+	const char *token_file;	     /* both NULL: $ELASTICD_RDZV_TOKEN, if that is set */
 	const char *cert, *key, *ca; /* PEM; all three or none */
 };
 

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hosts/private.h"
+#include "common/base/log.h"
+#include "common/text/json.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/*
+ * A head that etcd elects: which hosts etcd knows of, what these have acknowledged, and what is
+ * left of the round of the head before. Where no store elects the head, nothing here does anything.
+ */
+
+static struct lead *tenure_lead(const struct head *h)
+{
+	return h->hosts->lead;
+}
+
+uint64_t head_acked_ms(const struct head *h)
+{
+	uint64_t acked = h->gone_acked_ms;
+
+	for (const struct head_host *x = h->hosts_list; x; x = x->after)
+		if (x->number >= 0 && x->recorded && x->acked_ms < acked)
+			acked = x->acked_ms;
+	return acked;
+}
+
+void head_tenure_dropped(struct head *h, const struct head_host *x)
+{
+	if (x->recorded && x->acked_ms < h->gone_acked_ms)
+		h->gone_acked_ms = x->acked_ms;
+}
+
+static bool tenure_takes_part(const struct head *h, const struct head_host *x)
+{
+	const struct round_host *host = x ? round_host(h->round, x->number) : NULL;
+
+	return host && host->round == round_number(h->round) && host->state == HOST_PREPARED;
+}
+
+bool head_is_recorded(const struct head *h)
+{
+	for (int i = 0; i < h->n_members; i++)
+		if (tenure_takes_part(h, h->members[i]) && !h->members[i]->known)
+			return false;
+	return true;
+}
+
+void head_recording(struct head *h)
+{
+	for (int i = 0; i < h->n_members; i++)
+		if (h->members[i] &&
+			(h->members[i]->recording = tenure_takes_part(h, h->members[i])))
+			h->members[i]->recorded = true;
+}
+
+void head_recorded(struct head *h, uint64_t round, bool written)
+{
+	if (written) { /* just these hosts stand there now */
+		h->gone_acked_ms = TENURE_NEVER;
+		for (int i = 0; i < h->n_members; i++)
+			if (h->members[i])
+				h->members[i]->recorded = h->members[i]->known =
+					h->members[i]->recording;
+	}
+	round_recorded(h->round, round, hosts_now_ms());
+	head_carry_out(h);
+	lead_arm(tenure_lead(h));
+}
+
+/* --- hosts that wait to be let in ---------------------------------------------------------------
+ */
+
+bool head_may_admit(const struct head *h)
+{
+	return !tenure_lead(h) || lead_confirmed(tenure_lead(h));
+}
+
+void head_confirmed(struct head *h)
+{
+	for (struct head_host *x = h->hosts_list, *next; x; x = next) {
+		_cleanup_json_ json_t *join = TAKE_PTR(x->join);
+		struct error err = { 0 };
+
+		next = x->after;
+		if (!join || head_hear_join(x, join, &err) == 0)
+			continue;
+		log_warning(
+			"host %s does not get in: %s", json_get_string(join, "host", ""), err.text);
+		head_host_free(x); /* it joins again, and is told why */
+	}
+}
+
+/* --- the round of the head before ---------------------------------------------------------------
+ */
+
+int head_remember(struct head *h, const json_t *state)
+{
+	const json_t *one;
+	uint64_t round = (uint64_t)json_get_int(state, "round", 0);
+	size_t i;
+
+	h->attempt = (int)json_get_int(state, "attempt", 0);
+	(void)restart_load(&h->budget, json_object_get(state, "budget"), hosts_now_ms());
+	h->gone_acked_ms = json_array_size(json_get_array(state, "hosts")) ? 0 : TENURE_NEVER;
+	json_array_foreach (json_get_array(state, "hosts"), i, one) {
+		const struct round_join past = {
+			.run = json_get_string(one, "run", ""),
+			.agent = json_get_string(one, "agent", ""),
+			.boot = json_get_string(one, "boot", ""),
+			.name = json_get_string(one, "name", ""),
+			.node_rank = -1,
+			.known_round = round,
+			.last_round = round,
+			.last_rank = (int)json_get_int(one, "group_rank", -1),
+		};
+		int number = round_remember(h->round, &past);
+
+		if (number < 0)
+			return number;
+		if (!strcmp(past.run, json_get_string(state, "head", "")))
+			h->old_head = number + 1;
+	}
+	return 0;
+}
+
+void head_heard_from(struct head *h, const char *run, int64_t answered_ms)
+{
+	const struct round_host *host = NULL;
+	uint64_t now = hosts_now_ms();
+
+	if (!tenure_lead(h) || !round_count(h->round, HOST_MISSING))
+		return;
+	while ((host = round_next_host(h->round, host ? host->number : -1)))
+		if (host->state == HOST_MISSING && !strcmp(host->run, run))
+			tenure_past_heard(&tenure_lead(h)->past,
+				answered_ms > 0 && (uint64_t)answered_ms < now
+					? now - (uint64_t)answered_ms
+					: now);
+}
+
+uint64_t head_missing_ms(const struct head *h)
+{
+	const struct round_host *host = NULL;
+	uint64_t due = UINT64_MAX;
+
+	if (!tenure_lead(h) || !round_count(h->round, HOST_MISSING))
+		return due;
+	while ((host = round_next_host(h->round, host ? host->number : -1))) {
+		uint64_t gone =
+			tenure_past_gone_ms(&tenure_lead(h)->past, host->number + 1 == h->old_head);
+
+		if (host->state == HOST_MISSING && gone < due)
+			due = gone;
+	}
+	return due;
+}
+
+void head_look_for_missing(struct head *h)
+{
+	const struct round_host *host = NULL;
+	uint64_t now = hosts_now_ms();
+
+	if (head_missing_ms(h) > now)
+		return;
+	while ((host = round_next_host(h->round, host ? host->number : -1))) {
+		int number = host->number;
+
+		if (host->state != HOST_MISSING ||
+			tenure_past_gone_ms(&tenure_lead(h)->past, number + 1 == h->old_head) > now)
+			continue;
+		log_notice("host %s of the last round has not come: its workers are dead by now",
+			host->name);
+		if (round_hear(h->round, number, HOST_EV_LOST, 0, now) == 0)
+			head_carry_out(h);
+		host = NULL; /* it is gone */
+		if (head_missing_ms(h) > now)
+			return;
+	}
+}

@@ -1,0 +1,703 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hosts/local_address.h"
+#include "agent/hosts/private.h"
+#include "common/base/file.h"
+#include "common/base/log.h"
+#include "common/text/endpoint.h"
+#include "common/text/json.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Looks in etcd who leads the group, and follows that host, or claims the lead. A claim is: this
+ * host's address, a lease, another look, a head that listens but is not one yet, and the
+ * transaction that decides.
+ */
+
+enum {
+	LEAD_RETRY_MS = 1000,
+	LEAD_REQUEST_MS = 5000,	 /* at most, for one request */
+	LEAD_GROUP_TTL_S = 3600, /* of run and state */
+};
+
+static void lead_look(struct lead *l);
+static void lead_judge(struct lead *l);
+static void claim_resolve(struct lead *l);
+static void claim_failed(struct lead *l, const char *text);
+
+int64_t lead_limit_ms(const struct lead *l)
+{
+	int64_t fifth = l->hosts->spec->rendezvous.lease_ms / 5;
+
+	return fifth < LEAD_REQUEST_MS ? fifth : LEAD_REQUEST_MS;
+}
+
+bool lead_may(const struct lead *l)
+{
+	return !l->hosts->spec->rendezvous.never_leads && !l->hosts->leave_asked &&
+	       !l->hosts->stop_asked && !l->hosts->member->leaving &&
+	       l->hosts->member->state != MEMBER_OVER;
+}
+
+void lead_tell(struct lead *l, const char *text)
+{
+	if (text && strcmp(text, l->told) != 0)
+		log_warning("etcd: %s", text);
+	else if (!text && *l->told)
+		log_notice("etcd answers again");
+	snprintf(l->told, sizeof(l->told), "%s", text ? text : "");
+}
+
+/* --- looking ------------------------------------------------------------------------------------
+ */
+
+/* Ends the run where this host has found no group for join_timeout. */
+static bool look_is_late(struct lead *l)
+{
+	uint64_t limit = (uint64_t)l->hosts->spec->rendezvous.join_timeout_ms;
+	struct member *m = l->hosts->member;
+	char text[700];
+
+	if (m->linked || m->state != MEMBER_AWAY || hosts_now_ms() - l->since_ms < limit)
+		return false;
+	snprintf(text, sizeof(text), "no host leads the group %s%s%s; gave up after %" PRIu64 " ms",
+		hosts_group(l->hosts), *l->told ? ": " : "", l->told, hosts_now_ms() - l->since_ms);
+	member_give_up(m, "timeout", 124, text);
+	return true;
+}
+
+/* What the group has agreed on is not what this host was started with. */
+static bool look_differs(struct lead *l)
+{
+	const json_t *theirs = json_get_array(l->seen[LEAD_RUN].value, "settings");
+	const json_t *leads = l->seen[LEAD_KEY].value;
+	_cleanup_json_ json_t *ours = settings_of(l->hosts->spec);
+	_cleanup_free_ char *a = settings_digest(ours),
+			    *b = theirs ? settings_digest(theirs) : NULL;
+	struct error err = { 0 };
+
+	if (!a || !b || !strcmp(a, b))
+		return false;
+	settings_differ(theirs, ours, json_get_string(leads, "host", "the group's first host"),
+		supervisor_host(l->hosts->sv), &err);
+	member_give_up(l->hosts->member, "failed", 1, err.text);
+	return true;
+}
+
+/* The group has ended: a host that was in it, or has looked before, takes its verdict. */
+static bool look_ended(struct lead *l, bool first)
+{
+	struct member *m = l->hosts->member;
+	const json_t *verdict = l->seen[LEAD_END].value;
+
+	if (!verdict || (first && !m->was_member) || m->state != MEMBER_AWAY)
+		return false;
+	m->state = MEMBER_OVER;
+	supervisor_take_verdict(m->sv, verdict, false);
+	hosts_settle(l->hosts);
+	return true;
+}
+
+static void look_watched(void *arg, const struct etcd_news *news)
+{
+	struct lead *l = arg;
+
+	if (news->kind == ETCD_WATCH_DOWN)
+		lead_tell(l, news->text);
+	if (news->kind == ETCD_WATCH_GAP)
+		l->watch = etcd_watch_free(l->watch);
+	/* The other keys belong to it. */
+	if (news->kind == ETCD_WATCH_EVENTS || news->kind == ETCD_WATCH_GAP)
+		lead_look(l);
+}
+
+static int look_read(struct lead *l, const struct etcd_answer *a)
+{
+	int r = 0;
+
+	for (int i = 0; i < LEAD_N_KEYS && !r; i++)
+		r = lead_entry_read(&l->seen[i], &a->results[i]);
+	return r;
+}
+
+static void look_answered(void *arg, const struct etcd_answer *a)
+{
+	struct lead *l = arg;
+	bool first = !l->looked;
+
+	l->call = NULL;
+	loop_timer_arm(l->retry, LEAD_RETRY_MS);
+	if (l->state == LEAD_LEADING || l->hosts->member->state == MEMBER_OVER)
+		return;
+	if (a->status != STATUS_OK) {
+		lead_tell(l, a->text);
+		look_is_late(l);
+		return;
+	}
+	lead_tell(l, NULL);
+	if (look_read(l, a) < 0) {
+		lead_tell(l, "out of memory");
+		return;
+	}
+	l->looked = true;
+	if (look_ended(l, first) || look_is_late(l) || look_differs(l))
+		return;
+	if (!l->watch && !l->hosts->member->linked &&
+		etcd_watch_new(l->etcd, l->keys[LEAD_KEY], NULL, a->revision + 1, look_watched, l,
+			&l->watch) == 0)
+		loop_timer_disarm(l->retry); /* else it looks again */
+	lead_judge(l);
+}
+
+static int look_send(struct lead *l, etcd_fn fn)
+{
+	struct etcd_op gets[LEAD_N_KEYS];
+	struct etcd_txn t = { .then_ops = gets, .n_then = LEAD_N_KEYS };
+
+	for (int i = 0; i < LEAD_N_KEYS; i++)
+		gets[i] = (struct etcd_op){ .kind = ETCD_GET, .key = l->keys[i] };
+	return etcd_txn(l->etcd, &t, lead_limit_ms(l), fn, l, &l->call);
+}
+
+static void lead_look(struct lead *l)
+{
+	if (l->call)
+		return;
+	loop_timer_disarm(l->retry);
+	if (look_send(l, look_answered) < 0)
+		loop_timer_arm(l->retry, LEAD_RETRY_MS);
+}
+
+static void lead_on_retry(void *arg)
+{
+	struct lead *l = arg;
+
+	if (l->state == LEAD_LEADING || l->hosts->member->state == MEMBER_OVER || look_is_late(l))
+		return;
+	lead_look(l);
+}
+
+/* Posts what etcd has said last. */
+static void lead_judge(struct lead *l)
+{
+	const struct lead_entry *e = &l->seen[LEAD_KEY];
+	bool own = e->value && !strcmp(json_get_string(e->value, "agent", ""), l->hosts->agent);
+	bool free = !e->value || (own && !l->candidate);
+
+	l->vacant = false;
+	if (e->value && !own) {
+		lead_post(l, LEAD_EV_OTHER);
+	} else if (!free) {
+		lead_post(l, LEAD_EV_OWN);
+	} else if (member_has_workers(l->hosts->member->state)) {
+		l->vacant = true; /* their head may still answer */
+	} else if (own) {	  /* this host has led, and does no more */
+		l->dead = e->revision;
+		lead_post(l, LEAD_EV_DEAD);
+	} else {
+		lead_post(l, LEAD_EV_NOBODY);
+	}
+}
+
+/* --- following ----------------------------------------------------------------------------------
+ */
+
+static int follow_secret(struct lead *l, struct error *err)
+{
+	const char *secret = json_get_string(l->seen[LEAD_RUN].value, "secret", NULL);
+	const struct spec_rendezvous *z = &l->hosts->spec->rendezvous;
+	const struct link_tls_options o = { .token = z->token_file ? NULL : secret,
+		.token_file = z->token_file };
+
+	if (l->hosts->tls || (!secret && !z->token_file))
+		return 0;
+	return link_tls_new(&o, &l->hosts->tls, err);
+}
+
+static void lead_follow(struct lead *l)
+{
+	struct hosts *h = l->hosts;
+	struct member *m = h->member;
+	const char *agent = json_get_string(l->seen[LEAD_KEY].value, "agent", "");
+	const char *address = json_get_string(l->seen[LEAD_KEY].value, "address", "");
+	struct error err = { 0 };
+	char *copy;
+
+	loop_timer_disarm(l->turn);
+	l->candidate = head_free(l->candidate);
+	if (m->link && !strcmp(agent, l->follows))
+		return;
+	copy = strdup(address);
+	if (!copy || follow_secret(l, &err) < 0) {
+		free(copy);
+		member_give_up(m, "failed", 1, copy ? err.text : "out of memory");
+		return;
+	}
+	free(h->endpoint);
+	h->endpoint = copy;
+	snprintf(l->follows, sizeof(l->follows), "%s", agent);
+	member_part(m);
+	if (m->state == MEMBER_AWAY && !m->link)
+		member_connect(m);
+}
+
+/* --- claiming -----------------------------------------------------------------------------------
+ */
+
+static void claim_failed(struct lead *l, const char *text)
+{
+	l->call = etcd_cancel(l->call);
+	l->candidate = head_free(l->candidate);
+	l->own_lease = 0;
+	if (text)
+		lead_tell(l, text);
+	l->slow = text;
+	lead_post(l, LEAD_EV_BEATEN);
+}
+
+static void claim_answered(void *arg, const struct etcd_answer *a)
+{
+	struct lead *l = arg;
+
+	l->call = NULL;
+	if (a->status != STATUS_OK && a->maybe) {
+		lead_tell(l, a->text);
+		lead_post(l, LEAD_EV_UNSURE);
+	} else if (a->status != STATUS_OK) {
+		claim_failed(l, a->text);
+	} else if (!a->succeeded) {
+		claim_failed(l, NULL);
+	} else {
+		l->revision = a->revision;
+		lead_post(l, LEAD_EV_WON);
+	}
+}
+
+/* The candidate's address, and the secret where there is none yet; both as text. */
+static int claim_values(struct lead *l, char **ret_lead, char **ret_run)
+{
+	_cleanup_json_ json_t *run = NULL, *lead = NULL;
+	char address[LINK_ADDRESS_MAX];
+	size_t len;
+
+	link_listen_address(l->candidate->listen, address);
+	lead = lead_json(l, address);
+	*ret_lead = lead ? json_dump_text(lead, &len) : NULL;
+	if (!*ret_lead)
+		return -ENOMEM;
+	if (l->seen[LEAD_RUN].value)
+		return 0;
+	run = lead_run_json(l->secret, l->candidate->settings);
+	*ret_run = run ? json_dump_text(run, &len) : NULL;
+	return *ret_run ? 0 : -ENOMEM;
+}
+
+static struct etcd_compare claim_unchanged(const struct lead *l, enum lead_key key)
+{
+	return (struct etcd_compare){
+		.target = ETCD_MOD, .key = l->keys[key], .n = l->seen[key].revision
+	};
+}
+
+static void claim_send(struct lead *l)
+{
+	_cleanup_free_ char *lead = NULL, *run = NULL;
+	const struct etcd_compare compares[] = { claim_unchanged(l, LEAD_KEY),
+		claim_unchanged(l, LEAD_RUN), claim_unchanged(l, LEAD_STATE),
+		claim_unchanged(l, LEAD_END) };
+	struct etcd_op puts[3];
+	struct etcd_txn t = { .compares = compares,
+		.n_compares = sizeof(compares) / sizeof(compares[0]),
+		.then_ops = puts };
+	int r = claim_values(l, &lead, &run);
+
+	if (r == 0) {
+		puts[t.n_then++] = (struct etcd_op){ .kind = ETCD_PUT,
+			.key = l->keys[LEAD_KEY],
+			.value = lead,
+			.len = strlen(lead),
+			.lease = l->own_lease };
+		if (run)
+			puts[t.n_then++] = (struct etcd_op){ .kind = ETCD_PUT,
+				.key = l->keys[LEAD_RUN],
+				.value = run,
+				.len = strlen(run),
+				.lease = l->group_lease };
+		if (l->seen[LEAD_END].value) /* of a group of that name before */
+			puts[t.n_then++] =
+				(struct etcd_op){ .kind = ETCD_DELETE, .key = l->keys[LEAD_END] };
+		r = etcd_txn(l->etcd, &t, lead_limit_ms(l), claim_answered, l, &l->call);
+	}
+	if (run)
+		explicit_bzero(run, strlen(run));
+	if (r < 0)
+		claim_failed(l, strerror(-r));
+}
+
+/* A head that listens, and waits for etcd to let it lead. */
+static int claim_listen(struct lead *l, struct error *err)
+{
+	const json_t *state = l->seen[LEAD_STATE].value;
+	int r = follow_secret(l, err);
+
+	if (r < 0)
+		return r;
+	r = head_new(l->hosts, &l->addresses, state, &l->candidate, err);
+	for (size_t i = 0; r == -EADDRINUSE && i < l->addresses.n; i++) /* another group's head */
+		link_address_set_port(&l->addresses.at[i], 0);
+	return r == -EADDRINUSE ? head_new(l->hosts, &l->addresses, state, &l->candidate, err) : r;
+}
+
+/* The first host of a group makes its secret. */
+static int claim_secret(struct lead *l, struct error *err)
+{
+	const struct spec_rendezvous *z = &l->hosts->spec->rendezvous;
+	const struct link_tls_options o = { .token = l->secret };
+
+	if (l->seen[LEAD_RUN].value)
+		return 0;
+	l->hosts->tls = link_tls_free(l->hosts->tls);
+	if (lead_secret(l->secret) < 0)
+		return error_set(err, -EIO, "no random numbers");
+	return z->token_file ? 0 : link_tls_new(&o, &l->hosts->tls, err);
+}
+
+static void claim_looked(void *arg, const struct etcd_answer *a)
+{
+	struct lead *l = arg;
+	const struct lead_entry *lead = &l->seen[LEAD_KEY];
+	int64_t terms[2];
+	struct error err = { 0 };
+
+	l->call = NULL;
+	if (a->status != STATUS_OK || look_read(l, a) < 0) {
+		claim_failed(l, a->status != STATUS_OK ? a->text : "out of memory");
+		return;
+	}
+	if (lead->revision && lead->revision != l->dead) {
+		claim_failed(l, NULL);
+		return;
+	}
+	terms[0] = json_get_int(lead->value, "term", 0);
+	terms[1] = json_get_int(l->seen[LEAD_STATE].value, "term", 0);
+	l->term = (terms[0] > terms[1] ? terms[0] : terms[1]) + 1;
+	if (l->seen[LEAD_RUN].value)
+		l->group_lease = l->seen[LEAD_RUN].lease;
+	if (claim_secret(l, &err) < 0 || claim_listen(l, &err) < 0)
+		claim_failed(l, err.text);
+	else
+		claim_send(l);
+}
+
+static void claim_granted(void *arg, const struct etcd_answer *a)
+{
+	struct lead *l = arg;
+
+	l->call = NULL;
+	if (a->status != STATUS_OK) {
+		claim_failed(l, a->text);
+		return;
+	}
+	if (l->own_lease)
+		l->group_lease = a->leases[0].id;
+	else
+		l->own_lease = a->leases[0].id;
+	if (!l->group_lease && !l->seen[LEAD_RUN].value) {
+		if (etcd_grant(l->etcd, LEAD_GROUP_TTL_S, lead_limit_ms(l), claim_granted, l,
+			    &l->call) < 0)
+			claim_failed(l, "out of memory");
+	} else if (look_send(l, claim_looked) < 0) {
+		claim_failed(l, "out of memory");
+	}
+}
+
+int64_t lead_ttl_s(const struct lead *l)
+{
+	return (l->hosts->spec->rendezvous.lease_ms + 999) / 1000;
+}
+
+static void claim_grant(struct lead *l)
+{
+	l->own_lease = l->group_lease = 0;
+	l->granted_ms = hosts_now_ms();
+	if (etcd_grant(l->etcd, lead_ttl_s(l), lead_limit_ms(l), claim_granted, l, &l->call) < 0)
+		claim_failed(l, "out of memory");
+}
+
+static void claim_resolved(void *arg, const struct link_addresses *a, const struct error *why)
+{
+	struct lead *l = arg;
+	bool given = l->hosts->address;
+
+	l->resolve = link_resolve_free(l->resolve);
+	l->addresses = (struct link_addresses){ 0 };
+	if (!why && given)
+		l->addresses = *a;
+	for (size_t i = 0; !why && !given && i < a->n; i++)
+		if (local_address_towards((const struct sockaddr *)&a->at[i],
+			    &l->addresses.at[l->addresses.n]) == 0)
+			l->addresses.n++;
+	if (!l->addresses.n) {
+		l->endpoint++;
+		claim_failed(l, why ? why->text : "this host has no address that reaches it");
+		return;
+	}
+	for (size_t i = 0; i < l->addresses.n; i++)
+		link_address_set_port(&l->addresses.at[i], ENDPOINT_PORT);
+	claim_grant(l);
+}
+
+/* The address that was given for this host, or else those from which it reaches etcd. */
+static void claim_resolve(struct lead *l)
+{
+	struct error err = { 0 };
+	struct endpoint e = { .port = ENDPOINT_PORT };
+	int r = 0;
+
+	if (l->hosts->address)
+		snprintf(e.host, sizeof(e.host), "%s", l->hosts->address);
+	else
+		r = lead_endpoint(l, &e, &err);
+	if (r == 0)
+		r = link_resolve_new(
+			supervisor_loop(l->hosts->sv), &e, claim_resolved, l, &l->resolve);
+	if (r < 0)
+		claim_failed(l, *err.text ? err.text : strerror(-r));
+}
+
+/* When this host may claim: by its rank in the last round. */
+static void lead_wait(struct lead *l)
+{
+	const json_t *state = l->seen[LEAD_STATE].value, *one;
+	const char *own = supervisor_options(l->hosts->sv)->run;
+	const char *head = json_get_string(state, "head", "");
+	int rank = -1, head_rank = 0;
+	size_t i;
+
+	if (!lead_may(l))
+		return;
+	json_array_foreach (json_get_array(state, "hosts"), i, one) {
+		const char *run = json_get_string(one, "run", "");
+
+		if (!strcmp(run, own))
+			rank = (int)json_get_int(one, "group_rank", -1);
+		if (!strcmp(run, head))
+			head_rank = (int)json_get_int(one, "group_rank", 0);
+	}
+	loop_timer_arm(l->turn, tenure_turn_ms(rank, head_rank,
+					(int)json_array_size(json_get_array(state, "hosts"))));
+}
+
+static void lead_on_turn(void *arg)
+{
+	struct lead *l = arg;
+
+	if (lead_may(l))
+		lead_post(l, LEAD_EV_DUE);
+}
+
+/* --- leading ------------------------------------------------------------------------------------
+ */
+
+static void lead_lead(struct lead *l)
+{
+	struct hosts *h = l->hosts;
+	char address[LINK_ADDRESS_MAX];
+
+	loop_timer_disarm(l->retry);
+	l->watch = etcd_watch_free(l->watch);
+	l->dead = 0;
+	h->head = TAKE_PTR(l->candidate);
+	link_listen_address(h->head->listen, address);
+	log_notice("this host leads the group %s at %s", hosts_group(h), address);
+	lead_keep_begin(l);
+	free(h->endpoint);
+	h->endpoint = strdup(address);
+	snprintf(l->follows, sizeof(l->follows), "%s", h->agent);
+	member_part(h->member);
+	if (h->member->state == MEMBER_AWAY && !h->member->link && h->endpoint)
+		member_connect(h->member);
+}
+
+static void lead_step_down(struct lead *l)
+{
+	struct hosts *h = l->hosts;
+
+	lead_keep_end(l);
+	h->head = head_free(h->head);
+	*l->follows = '\0';
+	l->since_ms = hosts_now_ms();
+	member_part(h->member);
+	hosts_settle(h);
+	lead_look(l);
+}
+
+static void lead_step_down_now(void *arg)
+{
+	lead_post(arg, LEAD_EV_LOST);
+}
+
+void lead_lost(struct lead *l, const char *why)
+{
+	if (l->state != LEAD_LEADING || l->lost)
+		return;
+	l->lost = true;
+	log_warning("this host leads the group no more: %s", why);
+	/* Callbacks of links, which it frees, may be running. */
+	if (loop_defer(supervisor_loop(l->hosts->sv), lead_step_down_now, l) < 0)
+		lead_step_down_now(l);
+}
+
+/* --- the machine --------------------------------------------------------------------------------
+ */
+
+static void lead_act(struct lead *l, enum lead_action action)
+{
+	switch (action) {
+	case LEAD_DO_NOTHING:
+		break;
+	case LEAD_DO_LOOK:
+		if (l->slow)
+			loop_timer_arm(l->retry, LEAD_RETRY_MS);
+		else
+			lead_look(l);
+		l->slow = false;
+		break;
+	case LEAD_DO_FOLLOW:
+		lead_follow(l);
+		break;
+	case LEAD_DO_WAIT:
+		lead_wait(l);
+		break;
+	case LEAD_DO_CLAIM:
+		loop_timer_disarm(l->retry);
+		l->call = etcd_cancel(l->call);
+		claim_resolve(l);
+		break;
+	case LEAD_DO_LEAD:
+		l->lost = false;
+		lead_lead(l);
+		break;
+	case LEAD_DO_STEP_DOWN:
+		lead_step_down(l);
+		break;
+	}
+}
+
+void lead_post(struct lead *l, enum lead_event event)
+{
+	struct lead_change c;
+	int r = lead_change(l->state, event, &c);
+
+	if (r < 0)
+		log_error("lead event %s cannot happen while %s", lead_event_name(event),
+			lead_state_name(l->state));
+	if (r)
+		return;
+	log_debug("lead: %s -> %s (%s)", lead_state_name(l->state), lead_state_name(c.next),
+		lead_event_name(event));
+	l->state = c.next;
+	lead_act(l, c.action);
+}
+
+void lead_linked(struct lead *l)
+{
+	l->watch = etcd_watch_free(l->watch);
+	loop_timer_disarm(l->retry);
+}
+
+void lead_unlinked(struct lead *l)
+{
+	if (l->state == LEAD_LEADING || l->hosts->member->state == MEMBER_OVER)
+		return;
+	if (l->hosts->member->link)
+		lead_look(l); /* it is being made again; another host may lead by then */
+	else
+		lead_post(l, LEAD_EV_LOST);
+}
+
+void lead_quiet(struct lead *l)
+{
+	l->since_ms = hosts_now_ms();
+	if (l->vacant)
+		lead_judge(l);
+	else if (l->state == LEAD_FOLLOWING && !l->hosts->member->link)
+		member_connect(l->hosts->member);
+}
+
+void lead_word(struct lead *l)
+{
+	l->dead = l->seen[LEAD_KEY].revision;
+	lead_post(l, LEAD_EV_DEAD);
+}
+
+void lead_begin(struct lead *l)
+{
+	l->since_ms = hosts_now_ms();
+	lead_look(l);
+}
+
+static int lead_names(struct lead *l)
+{
+	static const char *const names[LEAD_N_KEYS] = { "lead", "run", "state", "end" };
+	const struct spec_rendezvous *z = &l->hosts->spec->rendezvous;
+
+	for (int i = 0; i < LEAD_N_KEYS; i++)
+		if (asprintf(&l->keys[i], "%s/%s/%s", z->prefix, z->id, names[i]) < 0) {
+			l->keys[i] = NULL;
+			return -ENOMEM;
+		}
+	return 0;
+}
+
+static int lead_timers(struct lead *l)
+{
+	struct loop *loop = supervisor_loop(l->hosts->sv);
+	int r = loop_timer_new(loop, lead_on_retry, l, &l->retry);
+
+	if (r == 0)
+		r = loop_timer_new(loop, lead_on_turn, l, &l->turn);
+	return r == 0 ? lead_keep_timers(l) : r;
+}
+
+int lead_new(struct hosts *h, struct lead **ret, struct error *err)
+{
+	_cleanup_(lead_freep) struct lead *l = calloc(1, sizeof(*l));
+	int r;
+
+	if (!l)
+		return error_set(err, -ENOMEM, "out of memory");
+	l->hosts = h;
+	r = lead_etcd_new(l, err);
+	if (r < 0)
+		return r;
+	if (lead_names(l) < 0 || lead_timers(l) < 0)
+		return error_set(err, -ENOMEM, "out of memory");
+	*ret = TAKE_PTR(l);
+	return 0;
+}
+
+struct lead *lead_free(struct lead *l)
+{
+	if (!l)
+		return NULL;
+	loop_cancel(supervisor_loop(l->hosts->sv), lead_step_down_now, l);
+	lead_keep_free(l);
+	head_free(l->candidate);
+	link_resolve_free(l->resolve);
+	etcd_watch_free(l->watch);
+	etcd_free(l->etcd);
+	loop_timer_free(l->retry);
+	loop_timer_free(l->turn);
+	for (int i = 0; i < LEAD_N_KEYS; i++) {
+		free(l->keys[i]);
+		lead_entry_fini(&l->seen[i]);
+	}
+	explicit_bzero(l->secret, sizeof(l->secret));
+	free(l);
+	return NULL;
+}

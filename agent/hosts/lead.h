@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The lead of a group whose head etcd elects: who leads, as etcd says; this host's own claim to it;
+ * and what the head leaves there for the next one. One for each agent of such a group. Decides by
+ * agent/rounds/lead_machine.h and tenure.h.
+ *
+ *   lead.c        the machine at work: looks, follows, waits, claims, leads, steps down
+ *   lead_store.c  what stands in etcd, as text
+ *   lead_etcd.c   the client of etcd
+ *   lead_keep.c   the head: keeps the lead, records rounds, and removes all at the end
+ *
+ * Below PREFIX/ID/ stand lead (who leads; on the lease of that), run (the secret of the group's
+ * links and what its hosts agree on), state (the last round), both on a lease of an hour that each
+ * head keeps alive, and end (the verdict, for a minute).
+ */
+
+#include "agent/link/resolve.h"
+#include "agent/rounds/lead_machine.h"
+#include "agent/rounds/tenure.h"
+#include "common/base/cleanup.h"
+#include "common/base/error.h"
+#include "common/etcd/etcd.h"
+#include "common/loop/loop.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct head;
+struct hosts;
+
+enum lead_key { LEAD_KEY, LEAD_RUN, LEAD_STATE, LEAD_END, LEAD_N_KEYS };
+
+/* A new secret of links: 32 random bytes as digits, with a NUL. */
+enum { LEAD_SECRET = 65 };
+
+/* A key as etcd had it. */
+struct lead_entry {
+	int64_t revision; /* of its last write; 0: there is no such key */
+	int64_t created, lease;
+	json_t *value; /* an object; owned, or NULL */
+};
+
+struct lead {
+	struct hosts *hosts;
+	struct etcd *etcd;
+	char *keys[LEAD_N_KEYS];
+	enum lead_state state;
+	struct lead_entry seen[LEAD_N_KEYS]; /* when this host has looked last */
+	struct etcd_watch *watch;	     /* of LEAD_KEY, while there is no link to a head */
+	struct etcd_call *call;		     /* a look or a claim is under way */
+	struct loop_timer *retry, *turn;
+	bool looked;	   /* etcd has answered once */
+	bool vacant;	   /* nobody leads, and workers live here yet */
+	int64_t dead;	   /* the revision of the lead of a head that is certainly dead; or 0 */
+	uint64_t since_ms; /* this host has not been in the group since then */
+	char told[512];	   /* the trouble with etcd that was told last */
+	char follows[40];  /* the agent that leads, as this host has heard last */
+
+	/* A claim under way. */
+	struct link_resolve *resolve;
+	struct link_addresses addresses; /* where this host may listen */
+	size_t endpoint;		 /* which of etcd's is looked up */
+	char secret[LEAD_SECRET];
+	bool slow; /* it failed in a way that would fail again at once */
+
+	/* This host's own claim, and lead. */
+	struct head *candidate; /* listens already, and becomes the head when the claim holds */
+	int64_t term, own_lease, group_lease;
+	uint64_t granted_ms; /* when the grant of own_lease was asked for */
+	struct tenure tenure;
+	struct tenure_past past;
+	uint64_t until_ms;		  /* this host leads until then at least */
+	bool lost;			  /* it leads no more, and steps down in the next turn */
+	int64_t revision, state_revision; /* of this host's writes */
+	struct etcd_call *keep, *write;
+	struct loop_timer *renew, *over;
+	uint64_t kept_ms;	/* when the keep-alive under way was sent */
+	json_t *record;		/* to be written as state; owned, or NULL */
+	json_t *writing;	/* ... on its way */
+	bool regains;		/* the claim under way is for a lead whose lease has ended */
+	json_t *end;		/* to be written; owned, or NULL */
+	bool removing, removed; /* all but end */
+	struct loop_timer *removal;
+};
+
+/* Where the group's spec says etcd. */
+_must_check_ int lead_new(struct hosts *h, struct lead **ret, struct error *err);
+struct lead *lead_free(struct lead *l);
+DEFINE_CLEANUP(struct lead *, lead_free)
+
+/* Begins to look. */
+void lead_begin(struct lead *l);
+/* The link to the head is up; broken, for now or for good; no worker lives here any more. */
+void lead_linked(struct lead *l);
+void lead_unlinked(struct lead *l);
+void lead_quiet(struct lead *l);
+/* The guard of the head's host: its agent and its workers are dead. */
+void lead_word(struct lead *l);
+/* The limit for one request to etcd. */
+int64_t lead_limit_ms(const struct lead *l);
+/* Whether this host wants to lead, at all. */
+bool lead_may(const struct lead *l);
+
+/* lead.c, for lead_keep.c: this host leads no more. */
+void lead_lost(struct lead *l, const char *why);
+void lead_post(struct lead *l, enum lead_event event);
+/* Tells of trouble with etcd, once; text NULL: there is none any more. */
+void lead_tell(struct lead *l, const char *text);
+/* How long the lease of the lead is. */
+int64_t lead_ttl_s(const struct lead *l);
+
+/* lead_keep.c: this host has begun, or ended, to lead. */
+void lead_keep_begin(struct lead *l);
+void lead_keep_end(struct lead *l);
+_must_check_ int lead_keep_timers(struct lead *l);
+void lead_keep_free(struct lead *l);
+/* Whether etcd confirms that this host leads: other hosts may be let in. */
+bool lead_confirmed(const struct lead *l);
+/* The time in ms of CLOCK_BOOTTIME from which on this host leads no more, unless it hears more. */
+uint64_t lead_until_ms(const struct lead *l);
+/* Steps down where that time has come. Returns whether this host leads yet. */
+bool lead_holds(struct lead *l);
+/* What is known of members has changed: looks again when that time is. */
+void lead_arm(struct lead *l);
+/* ROUND_ORDER_RECORD: has etcd know of the round, then calls head_recorded(). */
+void lead_record(struct lead *l);
+/* There is a verdict, and later all hosts have left. */
+void lead_note_end(struct lead *l);
+void lead_remove(struct lead *l);
+/* This host leaves a group that goes on: another one may lead at once. */
+void lead_resign(struct lead *l);
+/* Nothing of this host's is left to be done in etcd. */
+bool lead_is_over(const struct lead *l);
+
+/* lead_store.c. Objects are owned; NULL without memory. */
+json_t *lead_json(const struct lead *l, const char *address);
+json_t *lead_run_json(const char *secret, const json_t *settings);
+/* The last round of that head, or the one that it is about to start. */
+json_t *lead_state_json(const struct head *h, int64_t term);
+/* Reads a key's value, where entries has it. -ENOMEM. A value that is no object counts as none. */
+_must_check_ int lead_entry_read(struct lead_entry *e, const struct etcd_result *result);
+void lead_entry_fini(struct lead_entry *e);
+/* The same of the last round without this host. */
+json_t *lead_state_without(const struct head *h, int64_t term);
+/* LEAD_SECRET bytes. -EIO. */
+_must_check_ int lead_secret(char *text);
+
+/* lead_etcd.c: the client, from the specification; and an address of etcd, round and round. */
+_must_check_ int lead_etcd_new(struct lead *l, struct error *err);
+_must_check_ int lead_endpoint(struct lead *l, struct endpoint *ret, struct error *err);

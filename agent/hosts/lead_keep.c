@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hosts/private.h"
+#include "common/base/log.h"
+#include "common/text/json.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * What the head does in etcd: five keep-alives in each lease, and a write for each round, for the
+ * verdict, and to leave. One write is under way at a time. What cannot be written is written when
+ * etcd is back.
+ */
+
+enum {
+	KEEP_END_TTL_S = 60,
+	KEEP_REMOVE_MS = 3000, /* at most, for the last writes */
+};
+
+static void keep_flush(struct lead *l);
+static void keep_remove_on(struct lead *l);
+
+bool lead_confirmed(const struct lead *l)
+{
+	return l->state == LEAD_LEADING && !l->lost && !l->regains &&
+	       tenure_confirmed(&l->tenure, hosts_now_ms());
+}
+
+uint64_t lead_until_ms(const struct lead *l)
+{
+	return l->until_ms;
+}
+
+/* --- how long this host leads -------------------------------------------------------------------
+ */
+
+bool lead_holds(struct lead *l)
+{
+	uint64_t now = hosts_now_ms();
+
+	if (l->state != LEAD_LEADING || l->lost)
+		return false;
+	if (now < l->until_ms)
+		return true;
+	l->until_ms = tenure_until_ms(&l->tenure, head_acked_ms(l->hosts->head));
+	if (now < l->until_ms)
+		return true;
+	lead_lost(l, l->tenure.lost	       ? "another host leads"
+		     : *l->told		       ? l->told
+		     : now < l->tenure.kept_ms ? "the lead has ended"
+					       : "neither etcd nor all hosts answer");
+	return false;
+}
+
+void lead_arm(struct lead *l)
+{
+	uint64_t now = hosts_now_ms();
+
+	if (l->state != LEAD_LEADING || l->lost)
+		return;
+	l->until_ms = tenure_until_ms(&l->tenure, head_acked_ms(l->hosts->head));
+	loop_timer_arm(l->over, l->until_ms > now ? l->until_ms - now : 0);
+	member_fence(l->hosts->member);
+}
+
+static void keep_over(void *arg)
+{
+	struct lead *l = arg;
+
+	if (lead_holds(l))
+		lead_arm(l);
+}
+
+/* Another host leads, for certain. */
+static void keep_lost(struct lead *l)
+{
+	tenure_lost(&l->tenure);
+	l->until_ms = 0;
+	lead_lost(l, "another host leads");
+}
+
+/* --- keeping the lead ---------------------------------------------------------------------------
+ */
+
+static int keep_put(struct lead *l, enum lead_key key, const char *text, int64_t lease,
+	const struct etcd_compare *compares, size_t n, etcd_fn fn)
+{
+	const struct etcd_op put = { .kind = ETCD_PUT,
+		.key = l->keys[key],
+		.value = text,
+		.len = strlen(text),
+		.lease = lease };
+	const struct etcd_op gets[] = { { .kind = ETCD_GET, .key = l->keys[LEAD_KEY] },
+		{ .kind = ETCD_GET, .key = l->keys[LEAD_STATE] } };
+	const struct etcd_txn t = { .compares = compares,
+		.n_compares = n,
+		.then_ops = &put,
+		.n_then = 1,
+		.else_ops = gets,
+		.n_else = 2 };
+
+	return etcd_txn(l->etcd, &t, lead_limit_ms(l), fn, l, &l->write);
+}
+
+/* This host's lead, as a write that was refused has found it; else this host leads no more. */
+static bool keep_is_own(struct lead *l, const struct etcd_answer *a)
+{
+	const struct lead_entry *lead = &l->seen[LEAD_KEY];
+
+	if (lead_entry_read(&l->seen[LEAD_KEY], &a->results[0]) < 0 ||
+		lead_entry_read(&l->seen[LEAD_STATE], &a->results[1]) < 0)
+		return true; /* no memory: another try will tell */
+	if (lead->value && !strcmp(json_get_string(lead->value, "agent", ""), l->hosts->agent) &&
+		json_get_int(lead->value, "term", 0) == l->term) {
+		l->revision = lead->revision;
+		l->own_lease = lead->lease;
+		return true;
+	}
+	keep_lost(l);
+	return false;
+}
+
+static void keep_regained(void *arg, const struct etcd_answer *a)
+{
+	struct lead *l = arg;
+
+	l->write = NULL;
+	if (a->status != STATUS_OK) {
+		lead_tell(l, a->text);
+		l->own_lease = 0;
+		return;
+	}
+	if (a->succeeded)
+		l->revision = a->revision;
+	else if (!keep_is_own(l, a))
+		return;
+	log_notice("the lease of the lead had ended; this host has it again");
+	l->regains = false;
+	tenure_kept(&l->tenure, l->granted_ms, (uint64_t)lead_ttl_s(l) * 1000);
+	head_confirmed(l->hosts->head);
+	lead_arm(l);
+	keep_flush(l);
+}
+
+static void keep_granted(void *arg, const struct etcd_answer *a)
+{
+	struct lead *l = arg;
+	const struct etcd_compare free[] = { { ETCD_MOD, l->keys[LEAD_KEY], 0 },
+		{ ETCD_MOD, l->keys[LEAD_STATE], l->state_revision } };
+	char address[LINK_ADDRESS_MAX];
+	_cleanup_json_ json_t *lead = NULL;
+	_cleanup_free_ char *text = NULL;
+	size_t len;
+
+	l->write = NULL;
+	if (a->status != STATUS_OK) {
+		lead_tell(l, a->text);
+		return;
+	}
+	l->own_lease = a->leases[0].id;
+	link_listen_address(l->hosts->head->listen, address);
+	lead = lead_json(l, address);
+	text = lead ? json_dump_text(lead, &len) : NULL;
+	if (!text || keep_put(l, LEAD_KEY, text, l->own_lease, free, 2, keep_regained) < 0)
+		l->own_lease = 0;
+}
+
+/* The lease of the lead has ended while etcd was away. Nobody may have taken the lead since. */
+static void keep_regain(struct lead *l)
+{
+	l->regains = true;
+	l->own_lease = 0;
+	l->granted_ms = hosts_now_ms();
+	if (!l->write)
+		(void)etcd_grant(
+			l->etcd, lead_ttl_s(l), lead_limit_ms(l), keep_granted, l, &l->write);
+}
+
+static void keep_answered(void *arg, const struct etcd_answer *a)
+{
+	struct lead *l = arg;
+
+	l->keep = NULL;
+	if (a->status != STATUS_OK) {
+		lead_tell(l, a->text);
+		return;
+	}
+	lead_tell(l, NULL);
+	if (!a->leases[0].ttl_s) {
+		keep_regain(l);
+		return;
+	}
+	tenure_kept(&l->tenure, l->kept_ms, (uint64_t)a->leases[0].ttl_s * 1000);
+	head_confirmed(l->hosts->head);
+	lead_arm(l);
+	keep_flush(l);
+}
+
+static void keep_renew(void *arg)
+{
+	struct lead *l = arg;
+	const int64_t leases[] = { l->own_lease, l->group_lease };
+
+	loop_timer_arm(l->renew, (uint64_t)l->hosts->spec->rendezvous.lease_ms / 5);
+	if (l->regains && !l->own_lease) {
+		keep_regain(l);
+		return;
+	}
+	if (l->keep || l->regains)
+		return;
+	l->kept_ms = hosts_now_ms();
+	(void)etcd_keep_alive(l->etcd, leases, 2, lead_limit_ms(l), keep_answered, l, &l->keep);
+}
+
+/* --- writing ------------------------------------------------------------------------------------
+ */
+
+static void keep_recorded(void *arg, const struct etcd_answer *a)
+{
+	struct lead *l = arg;
+	_cleanup_json_ json_t *record = TAKE_PTR(l->writing);
+
+	l->write = NULL;
+	if (a->status == STATUS_OK && a->succeeded) {
+		l->state_revision = a->revision;
+		head_recorded(l->hosts->head, (uint64_t)json_get_int(record, "round", 0), true);
+	} else {
+		if (a->status != STATUS_OK)
+			lead_tell(l, a->text);
+		else if (keep_is_own(l, a)) /* an earlier try, which had no answer, has written */
+			l->state_revision = l->seen[LEAD_STATE].revision;
+		if (!l->record)
+			l->record = TAKE_PTR(record);
+	}
+	/* After a failure the next keep-alive that is answered flushes. */
+	if (a->status == STATUS_OK)
+		keep_flush(l);
+}
+
+static void keep_write_record(struct lead *l)
+{
+	const struct etcd_compare own[] = { { ETCD_MOD, l->keys[LEAD_KEY], l->revision },
+		{ ETCD_MOD, l->keys[LEAD_STATE], l->state_revision } };
+	size_t len;
+	_cleanup_free_ char *text = json_dump_text(l->record, &len);
+	int r = text ? keep_put(l, LEAD_STATE, text, l->group_lease, own, 2, keep_recorded)
+		     : -ENOMEM;
+
+	if (r == 0) {
+		l->writing = TAKE_PTR(l->record);
+		head_recording(l->hosts->head);
+	} else {
+		lead_tell(
+			l, r == -EMSGSIZE ? "the group is too large for one value" : strerror(-r));
+	}
+}
+
+static void keep_ended(void *arg, const struct etcd_answer *a)
+{
+	struct lead *l = arg;
+
+	l->write = NULL;
+	if (a->status == STATUS_OK && !a->succeeded && !keep_is_own(l, a))
+		return;
+	if (a->status == STATUS_OK && a->succeeded) {
+		json_decref(l->end);
+		l->end = NULL;
+	}
+	if (l->removing)
+		keep_remove_on(l);
+}
+
+static void keep_end_granted(void *arg, const struct etcd_answer *a)
+{
+	struct lead *l = arg;
+	const struct etcd_compare own = { ETCD_MOD, l->keys[LEAD_KEY], l->revision };
+	size_t len;
+	_cleanup_free_ char *text = json_dump_text(l->end, &len);
+
+	l->write = NULL;
+	if (a->status == STATUS_OK && text &&
+		keep_put(l, LEAD_END, text, a->leases[0].id, &own, 1, keep_ended) == 0)
+		return;
+	if (l->removing)
+		keep_remove_on(l);
+}
+
+static void keep_flush(struct lead *l)
+{
+	if (l->write || l->removing || !lead_confirmed(l))
+		return;
+	if (l->end)
+		(void)etcd_grant(
+			l->etcd, KEEP_END_TTL_S, lead_limit_ms(l), keep_end_granted, l, &l->write);
+	else if (l->record)
+		keep_write_record(l);
+}
+
+void lead_record(struct lead *l)
+{
+	struct head *h = l->hosts->head;
+
+	json_decref(l->record);
+	l->record = lead_state_json(h, l->term);
+	if (!l->record)
+		log_error("out of memory: etcd does not learn of the round");
+	keep_flush(l);
+	/* The hosts that etcd knows may start again without it. */
+	if (!lead_confirmed(l) && head_is_recorded(h))
+		head_recorded(h, round_number(h->round), false);
+}
+
+void lead_note_end(struct lead *l)
+{
+	json_decref(l->end);
+	l->end = json_incref(l->hosts->head->verdict);
+	keep_flush(l);
+}
+
+/* --- leaving ------------------------------------------------------------------------------------
+ */
+
+static void keep_removed(void *arg)
+{
+	struct lead *l = arg;
+
+	l->write = etcd_cancel(l->write);
+	loop_timer_disarm(l->removal);
+	l->removed = true;
+	hosts_settle(l->hosts);
+}
+
+static void keep_revoked(void *arg, const struct etcd_answer *a)
+{
+	struct lead *l = arg;
+
+	l->write = NULL;
+	if (l->group_lease) {
+		l->group_lease = 0;
+		keep_remove_on(l);
+	} else {
+		keep_removed(l);
+	}
+}
+
+/* The lead goes with its lease, then what the group has there. */
+static void keep_remove_on(struct lead *l)
+{
+	int64_t lease = l->own_lease ? l->own_lease : l->group_lease;
+
+	l->own_lease = 0;
+	if (!lease || etcd_revoke(l->etcd, lease, lead_limit_ms(l), keep_revoked, l, &l->write) < 0)
+		keep_removed(l);
+}
+
+/* No claim may find the state of a group that has ended: it goes first. */
+void lead_remove(struct lead *l)
+{
+	if (l->removing)
+		return;
+	l->removing = true;
+	loop_timer_disarm(l->renew);
+	loop_timer_disarm(l->over);
+	loop_timer_arm(l->removal, KEEP_REMOVE_MS);
+	if (!l->write)
+		keep_remove_on(l);
+}
+
+static void keep_resigned(void *arg, const struct etcd_answer *a)
+{
+	struct lead *l = arg;
+
+	l->write = NULL;
+	if (a->status != STATUS_OK)
+		lead_tell(l, a->text);
+	keep_removed(l);
+}
+
+void lead_resign(struct lead *l)
+{
+	_cleanup_json_ json_t *state = lead_state_without(l->hosts->head, l->term);
+	size_t len;
+	_cleanup_free_ char *text = state ? json_dump_text(state, &len) : NULL;
+	const struct etcd_compare own[] = { { ETCD_MOD, l->keys[LEAD_KEY], l->revision } };
+	const struct etcd_op ops[] = { { .kind = ETCD_DELETE, .key = l->keys[LEAD_KEY] },
+		{ .kind = ETCD_PUT,
+			.key = l->keys[LEAD_STATE],
+			.value = text,
+			.len = text ? strlen(text) : 0,
+			.lease = l->group_lease } };
+	const struct etcd_txn t = {
+		.compares = own, .n_compares = 1, .then_ops = ops, .n_then = text ? 2 : 1
+	};
+
+	if (l->removing)
+		return;
+	l->removing = true;
+	loop_timer_disarm(l->renew);
+	loop_timer_disarm(l->over);
+	loop_timer_arm(l->removal, KEEP_REMOVE_MS);
+	l->write = etcd_cancel(l->write);
+	if (etcd_txn(l->etcd, &t, lead_limit_ms(l), keep_resigned, l, &l->write) < 0)
+		keep_removed(l);
+}
+
+bool lead_is_over(const struct lead *l)
+{
+	return l->state != LEAD_LEADING || l->removed;
+}
+
+/* --- the beginning and the end of a tenure ------------------------------------------------------
+ */
+
+void lead_keep_begin(struct lead *l)
+{
+	const struct tenure_times times = { .lease_ms =
+						    (uint64_t)l->hosts->spec->rendezvous.lease_ms,
+		.store_loss_ms = (uint64_t)l->hosts->spec->rendezvous.store_loss_ms };
+
+	tenure_begin(&l->tenure, &times);
+	tenure_kept(&l->tenure, l->granted_ms, (uint64_t)lead_ttl_s(l) * 1000);
+	tenure_past_begin(&l->past, &times, hosts_now_ms());
+	l->state_revision = l->seen[LEAD_STATE].revision;
+	l->regains = false;
+	loop_timer_arm(l->renew, times.lease_ms / 5);
+	lead_arm(l);
+}
+
+void lead_keep_end(struct lead *l)
+{
+	l->keep = etcd_cancel(l->keep);
+	l->write = etcd_cancel(l->write);
+	loop_timer_disarm(l->renew);
+	loop_timer_disarm(l->over);
+	json_decref(l->record);
+	json_decref(l->writing);
+	json_decref(l->end);
+	l->record = l->writing = l->end = NULL;
+	l->own_lease = 0;
+	l->regains = false;
+	l->until_ms = 0;
+}
+
+int lead_keep_timers(struct lead *l)
+{
+	struct loop *loop = supervisor_loop(l->hosts->sv);
+	int r = loop_timer_new(loop, keep_renew, l, &l->renew);
+
+	if (r == 0)
+		r = loop_timer_new(loop, keep_over, l, &l->over);
+	return r == 0 ? loop_timer_new(loop, keep_removed, l, &l->removal) : r;
+}
+
+void lead_keep_free(struct lead *l)
+{
+	if (l->etcd)
+		lead_keep_end(l);
+	loop_timer_free(l->renew);
+	loop_timer_free(l->over);
+	loop_timer_free(l->removal);
+}

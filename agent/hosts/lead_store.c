@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hosts/private.h"
+#include "common/base/log.h"
+#include "common/text/json.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+/*
+ * What stands in etcd, as text: each value is a JSON object. Another version of this program may
+ * have written it, so that fields may be missing, and others are there.
+ */
+
+void lead_entry_fini(struct lead_entry *e)
+{
+	json_decref(e->value);
+	*e = (struct lead_entry){ 0 };
+}
+
+int lead_entry_read(struct lead_entry *e, const struct etcd_result *result)
+{
+	const struct etcd_entry *found = result->n ? &result->entries[0] : NULL;
+	json_error_t at;
+
+	lead_entry_fini(e);
+	if (!found)
+		return 0;
+	e->revision = found->mod_revision;
+	e->created = found->create_revision;
+	e->lease = found->lease;
+	e->value = json_loadb(found->value, found->len, JSON_REJECT_DUPLICATES, &at);
+	if (json_is_object(e->value))
+		return 0;
+	log_warning("etcd: the value of %s is not a JSON object", found->key);
+	json_decref(e->value);
+	e->value = json_object();
+	return e->value ? 0 : -ENOMEM;
+}
+
+int lead_secret(char *text)
+{
+	unsigned char bytes[LEAD_SECRET / 2];
+
+	if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
+		return -EIO;
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+	explicit_bzero(bytes, sizeof(bytes));
+	return 0;
+}
+
+json_t *lead_json(const struct lead *l, const char *address)
+{
+	return json_pack("{s:s, s:s, s:s, s:s, s:I}", "agent", l->hosts->agent, "run",
+		supervisor_options(l->hosts->sv)->run, "host", supervisor_host(l->hosts->sv),
+		"address", address, "term", (json_int_t)l->term);
+}
+
+json_t *lead_run_json(const char *secret, const json_t *settings)
+{
+	return json_pack("{s:s, s:O}", "secret", secret, "settings", settings);
+}
+
+static json_t *store_host(const struct round_host *host, int rank)
+{
+	return json_pack("{s:s, s:s, s:s, s:s, s:i}", "run", host->run, "agent", host->agent,
+		"boot", host->boot, "name", host->name, "group_rank", rank);
+}
+
+static json_t *store_state(const struct head *h, int64_t term, json_t *hosts)
+{
+	json_t *all = json_pack("{s:I, s:I, s:i, s:o*, s:s}", "term", (json_int_t)term, "round",
+		(json_int_t)round_number(h->round), "attempt", h->attempt + 1, "budget",
+		restart_save(&h->budget), "head", supervisor_options(h->hosts->sv)->run);
+
+	if (json_put(all, "hosts", hosts) == 0)
+		return all;
+	json_decref(all);
+	return NULL;
+}
+
+json_t *lead_state_json(const struct head *h, int64_t term)
+{
+	const struct round_host *host = NULL;
+	json_t *list = json_array();
+
+	while ((host = round_next_host(h->round, host ? host->number : -1)))
+		if (host->round == round_number(h->round) && host->state == HOST_PREPARED &&
+			json_add(list, store_host(host, host->group_rank)) < 0) {
+			json_decref(list);
+			return NULL;
+		}
+	return store_state(h, term, list);
+}
+
+json_t *lead_state_without(const struct head *h, int64_t term)
+{
+	const struct round_host *host = NULL;
+	const char *own = supervisor_options(h->hosts->sv)->run;
+	json_t *list = json_array(), *all;
+
+	while ((host = round_next_host(h->round, host ? host->number : -1)))
+		if (host->state != HOST_GONE && host->last_round && strcmp(host->run, own) != 0 &&
+			json_add(list, store_host(host, host->last_rank)) < 0) {
+			json_decref(list);
+			return NULL;
+		}
+	all = store_state(h, term, list);
+	json_put_int(all, "attempt", h->attempt);
+	return all;
+}
