@@ -20,6 +20,7 @@ common_SRC := \
 	common/base/stdfds.c \
 	common/base/sweep.c \
 	common/base/user_name.c \
+	common/loop/curl_loop.c \
 	common/loop/loop.c \
 	common/notice/aws.c \
 	common/notice/azure.c \

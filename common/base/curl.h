@@ -4,7 +4,7 @@
 /*
  * libcurl's functions, loaded when they are first needed. Linked, the library and its dependencies
  * would make every agent several times slower to start and larger, and few jobs need it. Called by
- * common/notice/http.c only.
+ * common/loop/curl_loop.c, and by those who use it.
  */
 
 #include "common/base/cleanup.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/notice/http.h"
 
-#include "common/base/curl.h"
+#include "common/loop/curl_loop.h"
 
 #include <errno.h>
 
@@ -10,40 +10,27 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/queue.h>
-#include <sys/socket.h>
-
-/*
- * libcurl's multi interface, driven by its sockets: it says which descriptors to watch and when its
- * next timer is due, and is called only for these. libcurl's callbacks only take notes; the
- * caller's fn runs from the loop, one at a time, since it may free everything.
- */
 
 struct http_call {
+	struct curl_transfer transfer;
 	TAILQ_ENTRY(http_call) entry;
 	struct http *owner;
-	CURL *easy;
 	struct curl_slist *headers;
 	http_fn fn;
 	void *arg;
 	char *body;
 	size_t len, room;
 	bool too_large;
-	CURLcode result;
 	char error[CURL_ERROR_SIZE];
-	bool done; /* in the list of done calls, and out of the multi handle */
 };
 
 TAILQ_HEAD(http_calls, http_call);
 
 struct http {
-	struct loop *loop;
 	const struct curl_library *curl;
-	CURLM *multi;
-	struct loop_timer *timer;
-	struct http_calls active, done;
+	struct curl_loop *transfers;
+	struct http_calls calls;
 };
-
-static void http_on_done(void *arg);
 
 static struct http_call *call_free(struct http_call *c)
 {
@@ -52,8 +39,8 @@ static struct http_call *call_free(struct http_call *c)
 	if (!c)
 		return NULL;
 	curl = c->owner->curl;
-	if (c->easy)
-		curl->easy_cleanup(c->easy);
+	if (c->transfer.easy)
+		curl->easy_cleanup(c->transfer.easy);
 	curl->slist_free_all(c->headers);
 	free(c->body);
 	free(c);
@@ -61,130 +48,37 @@ static struct http_call *call_free(struct http_call *c)
 }
 DEFINE_CLEANUP(struct http_call *, call_free)
 
-/* Moves calls that libcurl has finished to the list of done ones. */
-static void http_collect(struct http *h)
-{
-	CURLMsg *m;
-	int left;
-
-	while ((m = h->curl->multi_info_read(h->multi, &left))) {
-		struct http_call *c;
-		CURLcode result = m->data.result;
-
-		if (m->msg != CURLMSG_DONE)
-			continue;
-		TAILQ_FOREACH (c, &h->active, entry)
-			if (c->easy == m->easy_handle)
-				break;
-		if (!c)
-			continue;
-		h->curl->multi_remove_handle(h->multi, c->easy);
-		c->result = result;
-		c->done = true;
-		TAILQ_REMOVE(&h->active, c, entry);
-		TAILQ_INSERT_TAIL(&h->done, c, entry);
-	}
-	/* Without memory to defer: libcurl's timer comes anyway, and tries again. */
-	if (!TAILQ_EMPTY(&h->done) && loop_defer(h->loop, http_on_done, h) < 0)
-		loop_timer_arm(h->timer, 1);
-}
-
-static const char *call_error(struct http_call *c)
+static const char *call_error(const struct curl_library *curl, struct http_call *c, CURLcode result)
 {
 	if (c->too_large)
 		return "the answer is larger than 64 KiB";
-	return c->error[0] ? c->error : c->owner->curl->easy_strerror(c->result);
+	return c->error[0] ? c->error : curl->easy_strerror(result);
 }
 
-/* Runs fn of the first done call; the next turn has the others, if h still exists. */
-static void http_on_done(void *arg)
+static void http_on_done(void *arg, CURLcode result)
 {
-	struct http *h = arg;
-	const struct curl_library *curl = h->curl;
-	struct http_call *c = TAILQ_FIRST(&h->done);
-	struct http_answer answer = { .body = "" };
+	struct http_call *c = arg;
+	const struct curl_library *curl = c->owner->curl;
+	struct http_answer answer = { .body = "", .easy = c->transfer.easy };
 	long status = 0;
 
-	if (!c)
-		return;
-	TAILQ_REMOVE(&h->done, c, entry);
-	if (!TAILQ_EMPTY(&h->done) && loop_defer(h->loop, http_on_done, h) < 0)
-		loop_timer_arm(h->timer, 1);
-	if (c->result)
-		answer.error = call_error(c);
-	else if (!curl->easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status) && status)
+	TAILQ_REMOVE(&c->owner->calls, c, entry);
+	if (result)
+		answer.error = call_error(curl, c, result);
+	else if (!curl->easy_getinfo(c->transfer.easy, CURLINFO_RESPONSE_CODE, &status) && status)
 		answer.status = (int)status;
 	else
 		answer.error = "no status";
-	if (!c->result && c->body) {
+	if (!result && c->body) {
 		answer.body = c->body;
 		answer.len = c->len;
 	}
-	answer.easy = c->easy;
 	c->fn(c->arg, &answer);
-	/* fn may have freed h. */
-	curl->easy_cleanup(c->easy);
+	/* fn may have freed the owner. */
+	curl->easy_cleanup(c->transfer.easy);
 	curl->slist_free_all(c->headers);
 	free(c->body);
 	free(c);
-}
-
-static void http_act(struct http *h, curl_socket_t fd, int what)
-{
-	int running;
-
-	h->curl->multi_socket_action(h->multi, fd, what, &running);
-	http_collect(h);
-}
-
-static void http_on_fd(int fd, int events, void *arg)
-{
-	http_act(arg, fd,
-		(events & LOOP_READ ? CURL_CSELECT_IN : 0) |
-			(events & LOOP_WRITE ? CURL_CSELECT_OUT : 0));
-}
-
-static void http_on_timer(void *arg)
-{
-	http_act(arg, CURL_SOCKET_TIMEOUT, 0);
-}
-
-static int http_timer_fn(CURLM *multi, long timeout_ms, void *arg)
-{
-	struct http *h = arg;
-
-	if (timeout_ms < 0)
-		loop_timer_disarm(h->timer);
-	else
-		loop_timer_arm(h->timer, (uint64_t)timeout_ms);
-	return 0;
-}
-
-static int http_socket_fn(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_arg)
-{
-	struct http *h = arg;
-	struct loop_fd *f = socket_arg;
-	int events =
-		(what & CURL_POLL_IN ? LOOP_READ : 0) | (what & CURL_POLL_OUT ? LOOP_WRITE : 0);
-	int r;
-
-	if (what == CURL_POLL_REMOVE) {
-		loop_fd_free(f);
-		h->curl->multi_assign(h->multi, fd, NULL);
-		return 0;
-	}
-	if (f)
-		return loop_fd_set(f, events) < 0 ? -1 : 0;
-	r = loop_fd_new(h->loop, fd, events, http_on_fd, h, &f);
-	if (r < 0)
-		return -1;
-	h->curl->multi_assign(h->multi, fd, f);
-	return 0;
-}
-
-static curl_socket_t http_open_fn(void *arg, curlsocktype purpose, struct curl_sockaddr *a)
-{
-	return socket(a->family, a->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a->protocol);
 }
 
 static size_t http_write_fn(char *data, size_t size, size_t n, void *arg)
@@ -223,22 +117,11 @@ int http_new(struct loop *loop, struct http **ret, struct error *err)
 
 	if (!h)
 		return error_set(err, -ENOMEM, "out of memory");
-	h->loop = loop;
-	TAILQ_INIT(&h->active);
-	TAILQ_INIT(&h->done);
-	r = curl_library_load(&h->curl, err);
+	TAILQ_INIT(&h->calls);
+	r = curl_loop_new(loop, &h->transfers, err);
 	if (r < 0)
 		return r;
-	h->multi = h->curl->multi_init();
-	if (!h->multi || loop_timer_new(loop, http_on_timer, h, &h->timer) < 0)
-		return error_set(err, -ENOMEM, "out of memory");
-	/* libcurl has a pair of descriptors of its own, which older versions do not mark
-	 * close-on-exec. All of ours are marked from birth. */
-	close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
-	h->curl->multi_setopt(h->multi, CURLMOPT_SOCKETFUNCTION, http_socket_fn);
-	h->curl->multi_setopt(h->multi, CURLMOPT_SOCKETDATA, h);
-	h->curl->multi_setopt(h->multi, CURLMOPT_TIMERFUNCTION, http_timer_fn);
-	h->curl->multi_setopt(h->multi, CURLMOPT_TIMERDATA, h);
+	h->curl = curl_loop_library(h->transfers);
 	*ret = TAKE_PTR(h);
 	return 0;
 }
@@ -249,13 +132,9 @@ struct http *http_free(struct http *h)
 
 	if (!h)
 		return NULL;
-	loop_cancel(h->loop, http_on_done, h);
-	while ((c = TAILQ_FIRST(&h->active)) || (c = TAILQ_FIRST(&h->done)))
+	while ((c = TAILQ_FIRST(&h->calls)))
 		http_cancel(c);
-	/* Closes its connections, and with them the loop's watches. */
-	if (h->multi)
-		h->curl->multi_cleanup(h->multi);
-	loop_timer_free(h->timer);
+	curl_loop_free(h->transfers);
 	free(h);
 	return NULL;
 }
@@ -277,7 +156,7 @@ static int call_headers(struct http_call *c, const struct http_request *request)
 static int call_options(struct http_call *c, const struct http_request *request)
 {
 	const struct curl_library *curl = c->owner->curl;
-	CURL *e = c->easy;
+	CURL *e = c->transfer.easy;
 	int bad = 0;
 
 #define SET(option, value) (bad |= curl->easy_setopt(e, CURLOPT_##option, value) != CURLE_OK)
@@ -291,7 +170,6 @@ static int call_options(struct http_call *c, const struct http_request *request)
 	SET(HTTPHEADER, c->headers);
 	SET(TIMEOUT_MS, (long)request->timeout_ms);
 	SET(CONNECTTIMEOUT_MS, (long)request->connect_ms);
-	SET(OPENSOCKETFUNCTION, http_open_fn);
 	SET(WRITEFUNCTION, http_write_fn);
 	SET(WRITEDATA, c);
 	SET(ERRORBUFFER, c->error);
@@ -315,17 +193,20 @@ int http_start(struct http *h, const struct http_request *request, http_fn fn, v
 	c->owner = h;
 	c->fn = fn;
 	c->arg = arg;
-	c->easy = h->curl->easy_init();
-	if (!c->easy)
+	c->transfer.fn = http_on_done;
+	c->transfer.arg = c;
+	c->transfer.easy = h->curl->easy_init();
+	if (!c->transfer.easy)
 		return -ENOMEM;
 	r = call_headers(c, request);
 	if (!r)
 		r = call_options(c, request);
 	if (r < 0)
 		return r;
-	if (h->curl->multi_add_handle(h->multi, c->easy))
-		return -ENOMEM;
-	TAILQ_INSERT_TAIL(&h->active, c, entry);
+	r = curl_loop_add(h->transfers, &c->transfer);
+	if (r < 0)
+		return r;
+	TAILQ_INSERT_TAIL(&h->calls, c, entry);
 	if (ret)
 		*ret = c;
 	TAKE_PTR(c);
@@ -336,12 +217,8 @@ struct http_call *http_cancel(struct http_call *c)
 {
 	if (!c)
 		return NULL;
-	if (c->done) {
-		TAILQ_REMOVE(&c->owner->done, c, entry);
-	} else {
-		TAILQ_REMOVE(&c->owner->active, c, entry);
-		c->owner->curl->multi_remove_handle(c->owner->multi, c->easy);
-	}
+	curl_loop_remove(&c->transfer);
+	TAILQ_REMOVE(&c->owner->calls, c, entry);
 	return call_free(c);
 }
 
