@@ -20,6 +20,15 @@ common_SRC := \
 	common/base/stdfds.c \
 	common/base/sweep.c \
 	common/base/user_name.c \
+	common/etcd/call.c \
+	common/etcd/client.c \
+	common/etcd/decode.c \
+	common/etcd/encode.c \
+	common/etcd/failure.c \
+	common/etcd/request.c \
+	common/etcd/split.c \
+	common/etcd/watch.c \
+	common/etcd/wire.c \
 	common/loop/curl_loop.c \
 	common/loop/loop.c \
 	common/notice/aws.c \

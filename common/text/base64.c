@@ -40,18 +40,15 @@ static int value_of(char c)
 	return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-int base64_decode(const char *text, size_t len, void **ret, size_t *ret_len)
+int base64_decode_into(const char *text, size_t len, void *out, size_t *ret_len)
 {
-	_cleanup_free_ uint8_t *out = NULL;
+	uint8_t *to = out;
 	size_t pad, n = 0;
 	uint32_t word = 0;
 
 	if (len % 4)
 		return -EINVAL;
 	pad = len && text[len - 1] == '=' ? 1 + (text[len - 2] == '=') : 0;
-	out = malloc(len / 4 * 3 + 1);
-	if (!out)
-		return -ENOMEM;
 	for (size_t i = 0; i < len; i++) {
 		int v = i >= len - pad ? 0 : value_of(text[i]);
 
@@ -60,17 +57,32 @@ int base64_decode(const char *text, size_t len, void **ret, size_t *ret_len)
 		word = word << 6 | (uint32_t)v;
 		if (i % 4 != 3)
 			continue;
-		out[n++] = (uint8_t)(word >> 16);
-		out[n++] = (uint8_t)(word >> 8);
-		out[n++] = (uint8_t)word;
+		to[n++] = (uint8_t)(word >> 16);
+		to[n++] = (uint8_t)(word >> 8);
+		to[n++] = (uint8_t)word;
 		/* Bits that no byte has are zero: one text for each value. */
 		if (i + 1 == len && pad && (word & (pad == 1 ? 0xff : 0xffff)))
 			return -EINVAL;
 		word = 0;
 	}
 	n -= pad;
-	out[n] = 0;
-	*ret = TAKE_PTR(out);
+	to[n] = 0;
 	*ret_len = n;
+	return 0;
+}
+
+int base64_decode(const char *text, size_t len, void **ret, size_t *ret_len)
+{
+	_cleanup_free_ void *out = len % 4 ? NULL : malloc(BASE64_ROOM(len));
+	int r;
+
+	if (len % 4)
+		return -EINVAL;
+	if (!out)
+		return -ENOMEM;
+	r = base64_decode_into(text, len, out, ret_len);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(out);
 	return 0;
 }

@@ -15,3 +15,7 @@ void base64_encode(const void *data, size_t len, char *out);
 /* Returns 0 with owned bytes (a NUL behind them), -EINVAL where text (len characters) is no
  * canonical base64, or -ENOMEM. */
 _must_check_ int base64_decode(const char *text, size_t len, void **ret, size_t *ret_len);
+
+/* The same into out, which has BASE64_ROOM(len) bytes. 0 or -EINVAL. */
+#define BASE64_ROOM(len) ((len) / 4 * 3 + 1)
+_must_check_ int base64_decode_into(const char *text, size_t len, void *out, size_t *ret_len);
