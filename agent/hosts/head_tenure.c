@@ -102,7 +102,8 @@ int head_remember(struct head *h, const json_t *state)
 	size_t i;
 
 	h->attempt = (int)json_get_int(state, "attempt", 0);
-	(void)restart_load(&h->budget, json_object_get(state, "budget"), hosts_now_ms());
+	if (state && restart_load(&h->budget, json_object_get(state, "budget"), hosts_now_ms()) < 0)
+		log_warning("etcd: the state of the group lacks the budget of restarts");
 	h->gone_acked_ms = json_array_size(json_get_array(state, "hosts")) ? 0 : TENURE_NEVER;
 	json_array_foreach (json_get_array(state, "hosts"), i, one) {
 		const struct round_join past = {
@@ -145,8 +146,8 @@ uint64_t head_missing_ms(const struct head *h)
 	const struct round_host *host = NULL;
 	uint64_t due = UINT64_MAX;
 
-	if (!tenure_lead(h) || !round_count(h->round, HOST_MISSING))
-		return due;
+	if (!tenure_lead(h) || h != h->hosts->head || !round_count(h->round, HOST_MISSING))
+		return due; /* a candidate knows nothing yet */
 	while ((host = round_next_host(h->round, host ? host->number : -1))) {
 		uint64_t gone =
 			tenure_past_gone_ms(&tenure_lead(h)->past, host->number + 1 == h->old_head);

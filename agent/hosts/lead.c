@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/hosts/local_address.h"
 #include "agent/hosts/private.h"
+#include "agent/link/address.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/text/endpoint.h"
@@ -206,6 +207,7 @@ static void lead_judge(struct lead *l)
 /* --- following ----------------------------------------------------------------------------------
  */
 
+/* Links have the secret of the group, which another one may have made meanwhile. */
 static int follow_secret(struct lead *l, struct error *err)
 {
 	const char *secret = json_get_string(l->seen[LEAD_RUN].value, "secret", NULL);
@@ -213,8 +215,12 @@ static int follow_secret(struct lead *l, struct error *err)
 	const struct link_tls_options o = { .token = z->token_file ? NULL : secret,
 		.token_file = z->token_file };
 
-	if (l->hosts->tls || (!secret && !z->token_file))
+	if (l->hosts->tls && (z->token_file || l->secret_of == l->seen[LEAD_RUN].created))
 		return 0;
+	l->hosts->tls = link_tls_free(l->hosts->tls);
+	if (!secret && !z->token_file)
+		return error_set(err, -EPROTO, "%s in etcd has no secret", l->keys[LEAD_RUN]);
+	l->secret_of = l->seen[LEAD_RUN].created;
 	return link_tls_new(&o, &l->hosts->tls, err);
 }
 
@@ -231,16 +237,17 @@ static void lead_follow(struct lead *l)
 	l->candidate = head_free(l->candidate);
 	if (m->link && !strcmp(agent, l->follows))
 		return;
+	free(h->endpoint);
+	h->endpoint = NULL;
+	member_part(m);
 	copy = strdup(address);
 	if (!copy || follow_secret(l, &err) < 0) {
 		free(copy);
 		member_give_up(m, "failed", 1, copy ? err.text : "out of memory");
 		return;
 	}
-	free(h->endpoint);
 	h->endpoint = copy;
 	snprintf(l->follows, sizeof(l->follows), "%s", agent);
-	member_part(m);
 	if (m->state == MEMBER_AWAY && !m->link)
 		member_connect(m);
 }
@@ -273,6 +280,8 @@ static void claim_answered(void *arg, const struct etcd_answer *a)
 		claim_failed(l, NULL);
 	} else {
 		l->revision = a->revision;
+		if (!l->seen[LEAD_RUN].value)
+			l->secret_of = a->revision;
 		lead_post(l, LEAD_EV_WON);
 	}
 }
@@ -338,11 +347,24 @@ static void claim_send(struct lead *l)
 		claim_failed(l, strerror(-r));
 }
 
+/* The first host of a group makes its secret. */
+static int claim_secret(struct lead *l, struct error *err)
+{
+	const struct spec_rendezvous *z = &l->hosts->spec->rendezvous;
+	const struct link_tls_options o = { .token = l->secret };
+
+	l->hosts->tls = link_tls_free(l->hosts->tls);
+	l->secret_of = 0;
+	if (lead_secret(l->secret) < 0)
+		return error_set(err, -EIO, "no random numbers");
+	return z->token_file ? 0 : link_tls_new(&o, &l->hosts->tls, err);
+}
+
 /* A head that listens, and waits for etcd to let it lead. */
 static int claim_listen(struct lead *l, struct error *err)
 {
 	const json_t *state = l->seen[LEAD_STATE].value;
-	int r = follow_secret(l, err);
+	int r = l->seen[LEAD_RUN].value ? follow_secret(l, err) : claim_secret(l, err);
 
 	if (r < 0)
 		return r;
@@ -350,20 +372,6 @@ static int claim_listen(struct lead *l, struct error *err)
 	for (size_t i = 0; r == -EADDRINUSE && i < l->addresses.n; i++) /* another group's head */
 		link_address_set_port(&l->addresses.at[i], 0);
 	return r == -EADDRINUSE ? head_new(l->hosts, &l->addresses, state, &l->candidate, err) : r;
-}
-
-/* The first host of a group makes its secret. */
-static int claim_secret(struct lead *l, struct error *err)
-{
-	const struct spec_rendezvous *z = &l->hosts->spec->rendezvous;
-	const struct link_tls_options o = { .token = l->secret };
-
-	if (l->seen[LEAD_RUN].value)
-		return 0;
-	l->hosts->tls = link_tls_free(l->hosts->tls);
-	if (lead_secret(l->secret) < 0)
-		return error_set(err, -EIO, "no random numbers");
-	return z->token_file ? 0 : link_tls_new(&o, &l->hosts->tls, err);
 }
 
 static void claim_looked(void *arg, const struct etcd_answer *a)
@@ -387,7 +395,7 @@ static void claim_looked(void *arg, const struct etcd_answer *a)
 	l->term = (terms[0] > terms[1] ? terms[0] : terms[1]) + 1;
 	if (l->seen[LEAD_RUN].value)
 		l->group_lease = l->seen[LEAD_RUN].lease;
-	if (claim_secret(l, &err) < 0 || claim_listen(l, &err) < 0)
+	if (claim_listen(l, &err) < 0)
 		claim_failed(l, err.text);
 	else
 		claim_send(l);
@@ -515,6 +523,7 @@ static void lead_lead(struct lead *l)
 	link_listen_address(h->head->listen, address);
 	log_notice("this host leads the group %s at %s", hosts_group(h), address);
 	lead_keep_begin(l);
+	head_arm(h->head);
 	free(h->endpoint);
 	h->endpoint = strdup(address);
 	snprintf(l->follows, sizeof(l->follows), "%s", h->agent);
@@ -625,7 +634,7 @@ void lead_quiet(struct lead *l)
 	l->since_ms = hosts_now_ms();
 	if (l->vacant)
 		lead_judge(l);
-	else if (l->state == LEAD_FOLLOWING && !l->hosts->member->link)
+	else if (l->state == LEAD_FOLLOWING && !l->hosts->member->link && l->hosts->endpoint)
 		member_connect(l->hosts->member);
 }
 

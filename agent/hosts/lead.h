@@ -58,6 +58,7 @@ struct lead {
 	uint64_t since_ms; /* this host has not been in the group since then */
 	char told[512];	   /* the trouble with etcd that was told last */
 	char follows[40];  /* the agent that leads, as this host has heard last */
+	int64_t secret_of; /* the revision of the run that hosts->tls has the secret of */
 
 	/* A claim under way. */
 	struct link_resolve *resolve;

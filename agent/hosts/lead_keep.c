@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/hosts/private.h"
+#include "agent/link/address.h"
 #include "common/base/log.h"
 #include "common/text/json.h"
 
@@ -173,9 +174,9 @@ static void keep_regain(struct lead *l)
 	l->regains = true;
 	l->own_lease = 0;
 	l->granted_ms = hosts_now_ms();
-	if (!l->write)
-		(void)etcd_grant(
-			l->etcd, lead_ttl_s(l), lead_limit_ms(l), keep_granted, l, &l->write);
+	if (!l->write && etcd_grant(l->etcd, lead_ttl_s(l), lead_limit_ms(l), keep_granted, l,
+				 &l->write) < 0)
+		lead_tell(l, "out of memory");
 }
 
 static void keep_answered(void *arg, const struct etcd_answer *a)
@@ -211,7 +212,8 @@ static void keep_renew(void *arg)
 	if (l->keep || l->regains)
 		return;
 	l->kept_ms = hosts_now_ms();
-	(void)etcd_keep_alive(l->etcd, leases, 2, lead_limit_ms(l), keep_answered, l, &l->keep);
+	if (etcd_keep_alive(l->etcd, leases, 2, lead_limit_ms(l), keep_answered, l, &l->keep) < 0)
+		lead_tell(l, "out of memory");
 }
 
 /* --- writing ------------------------------------------------------------------------------------
@@ -225,7 +227,8 @@ static void keep_recorded(void *arg, const struct etcd_answer *a)
 	l->write = NULL;
 	if (a->status == STATUS_OK && a->succeeded) {
 		l->state_revision = a->revision;
-		head_recorded(l->hosts->head, (uint64_t)json_get_int(record, "round", 0), true);
+		head_recorded(
+			l->hosts->head, (uint64_t)json_get_int(record, "round", 0), !l->record);
 	} else {
 		if (a->status != STATUS_OK)
 			lead_tell(l, a->text);
@@ -250,7 +253,6 @@ static void keep_write_record(struct lead *l)
 
 	if (r == 0) {
 		l->writing = TAKE_PTR(l->record);
-		head_recording(l->hosts->head);
 	} else {
 		lead_tell(
 			l, r == -EMSGSIZE ? "the group is too large for one value" : strerror(-r));
@@ -291,11 +293,11 @@ static void keep_flush(struct lead *l)
 {
 	if (l->write || l->removing || !lead_confirmed(l))
 		return;
-	if (l->end)
-		(void)etcd_grant(
-			l->etcd, KEEP_END_TTL_S, lead_limit_ms(l), keep_end_granted, l, &l->write);
-	else if (l->record)
+	if (!l->end && l->record)
 		keep_write_record(l);
+	else if (l->end && etcd_grant(l->etcd, KEEP_END_TTL_S, lead_limit_ms(l), keep_end_granted,
+				   l, &l->write) < 0)
+		lead_tell(l, "out of memory");
 }
 
 void lead_record(struct lead *l)
@@ -306,6 +308,7 @@ void lead_record(struct lead *l)
 	l->record = lead_state_json(h, l->term);
 	if (!l->record)
 		log_error("out of memory: etcd does not learn of the round");
+	head_recording(h);
 	keep_flush(l);
 	/* The hosts that etcd knows may start again without it. */
 	if (!lead_confirmed(l) && head_is_recorded(h))
@@ -337,12 +340,7 @@ static void keep_revoked(void *arg, const struct etcd_answer *a)
 	struct lead *l = arg;
 
 	l->write = NULL;
-	if (l->group_lease) {
-		l->group_lease = 0;
-		keep_remove_on(l);
-	} else {
-		keep_removed(l);
-	}
+	keep_remove_on(l);
 }
 
 /* The lead goes with its lease, then what the group has there. */
@@ -350,7 +348,10 @@ static void keep_remove_on(struct lead *l)
 {
 	int64_t lease = l->own_lease ? l->own_lease : l->group_lease;
 
-	l->own_lease = 0;
+	if (l->own_lease)
+		l->own_lease = 0;
+	else
+		l->group_lease = 0;
 	if (!lease || etcd_revoke(l->etcd, lease, lead_limit_ms(l), keep_revoked, l, &l->write) < 0)
 		keep_removed(l);
 }
