@@ -56,6 +56,18 @@ void hosts_settle(struct hosts *h)
 		hosts_last_now(h);
 }
 
+/* This host leaves a group that goes on: another one can lead it, where etcd says who. */
+void hosts_hand_over(struct hosts *h)
+{
+	if (!h->lead || !h->head || h->head->end.state || h->head->finished)
+		return;
+	h->head->finished = true;
+	if (head_is_alone(h->head))
+		lead_remove(h->lead);
+	else
+		lead_resign(h->lead);
+}
+
 /* Where the head's links are. A static group has a master, at whose address they are, too. */
 static int hosts_endpoint(struct hosts *h, struct error *err)
 {
@@ -234,7 +246,7 @@ static bool hosts_ask(struct hosts *h, const char *want, int64_t timeout_ms, con
 }
 
 /* A person ends the group, or has this host leave; so does a signal to the agent, unless this host
- * leads. A second request does not wait for the head. */
+ * leads and no other one can. A second request does not wait for the head. */
 static bool hosts_takes_stop(struct hosts *h, int64_t timeout_ms, const char *why)
 {
 	bool first = !h->stop_asked, leaves = supervisor_stopped_by(h->sv) || h->leave_asked;
@@ -242,7 +254,7 @@ static bool hosts_takes_stop(struct hosts *h, int64_t timeout_ms, const char *wh
 	if (h->head ? h->head->end.state : h->member->final && h->member->linked)
 		return true; /* the group is on its way to its end */
 	h->stop_asked = true;
-	if (first && h->head)
+	if (first && h->head && !(h->lead && leaves))
 		return head_stop(h->head, timeout_ms, why);
 	if (first && !leaves && hosts_ask(h, "stop", timeout_ms, why)) {
 		log_notice("%s", why);
@@ -391,10 +403,8 @@ static void hosts_job_ended(struct supervisor *sv)
 		return;
 	}
 	member_say_bye(h->member);
-	if (h->head && h->lead && !h->head->end.state) {
-		h->head->finished = true;
-		lead_resign(h->lead);
-	} else if (h->head)
+	hosts_hand_over(h);
+	if (h->head && !h->lead)
 		(void)head_end(h->head,
 			supervisor_group(sv)->state == GROUP_PREEMPTED ? GROUP_PREEMPTED
 								       : GROUP_STOPPED,

@@ -72,6 +72,17 @@ void head_recorded(struct head *h, uint64_t round, bool written)
 /* --- hosts that wait to be let in ---------------------------------------------------------------
  */
 
+bool head_is_alone(const struct head *h)
+{
+	const struct round_host *host = NULL;
+	const char *own = supervisor_options(h->hosts->sv)->run;
+
+	while ((host = round_next_host(h->round, host ? host->number : -1)))
+		if (host->state != HOST_GONE && strcmp(host->run, own) != 0)
+			return false;
+	return true;
+}
+
 bool head_may_admit(const struct head *h)
 {
 	return !tenure_lead(h) || lead_confirmed(tenure_lead(h));

@@ -53,6 +53,15 @@ void lead_tell(struct lead *l, const char *text)
 	snprintf(l->told, sizeof(l->told), "%s", text ? text : "");
 }
 
+/* Whether this host is in the group of a head that it hears. */
+static bool lead_is_settled(const struct lead *l)
+{
+	const struct member *m = l->hosts->member;
+
+	return m->linked && m->state != MEMBER_AWAY && m->state != MEMBER_JOINING &&
+	       m->state != MEMBER_FENCED;
+}
+
 /* --- looking ------------------------------------------------------------------------------------
  */
 
@@ -147,7 +156,7 @@ static void look_answered(void *arg, const struct etcd_answer *a)
 	l->looked = true;
 	if (look_ended(l, first) || look_is_late(l) || look_differs(l))
 		return;
-	if (!l->watch && !l->hosts->member->linked &&
+	if (!l->watch && !lead_is_settled(l) &&
 		etcd_watch_new(l->etcd, l->keys[LEAD_KEY], NULL, a->revision + 1, look_watched, l,
 			&l->watch) == 0)
 		loop_timer_disarm(l->retry); /* else it looks again */
@@ -615,6 +624,9 @@ void lead_post(struct lead *l, enum lead_event event)
 
 void lead_linked(struct lead *l)
 {
+	if (!lead_is_settled(l))
+		return;
+	l->vacant = false;
 	l->watch = etcd_watch_free(l->watch);
 	loop_timer_disarm(l->retry);
 }
@@ -632,9 +644,13 @@ void lead_unlinked(struct lead *l)
 void lead_quiet(struct lead *l)
 {
 	l->since_ms = hosts_now_ms();
+	if (l->state == LEAD_LEADING)
+		return;
 	if (l->vacant)
 		lead_judge(l);
-	else if (l->state == LEAD_FOLLOWING && !l->hosts->member->link && l->hosts->endpoint)
+	else if (!l->watch)
+		lead_look(l);
+	if (l->state == LEAD_FOLLOWING && !l->hosts->member->link && l->hosts->endpoint)
 		member_connect(l->hosts->member);
 }
 

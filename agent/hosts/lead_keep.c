@@ -300,6 +300,15 @@ static void keep_flush(struct lead *l)
 		lead_tell(l, "out of memory");
 }
 
+/* The hosts that etcd knows may start again before it knows of that. */
+static void keep_go_on(void *arg)
+{
+	struct lead *l = arg;
+
+	if (!l->removing && lead_holds(l) && head_is_recorded(l->hosts->head))
+		head_recorded(l->hosts->head, round_number(l->hosts->head->round), false);
+}
+
 void lead_record(struct lead *l)
 {
 	struct head *h = l->hosts->head;
@@ -310,9 +319,8 @@ void lead_record(struct lead *l)
 		log_error("out of memory: etcd does not learn of the round");
 	head_recording(h);
 	keep_flush(l);
-	/* The hosts that etcd knows may start again without it. */
-	if (!lead_confirmed(l) && head_is_recorded(h))
-		head_recorded(h, round_number(h->round), false);
+	if (head_is_recorded(h) && loop_defer(supervisor_loop(l->hosts->sv), keep_go_on, l) < 0)
+		log_error("out of memory: the round waits for etcd");
 }
 
 void lead_note_end(struct lead *l)
@@ -431,6 +439,7 @@ void lead_keep_begin(struct lead *l)
 
 void lead_keep_end(struct lead *l)
 {
+	loop_cancel(supervisor_loop(l->hosts->sv), keep_go_on, l);
 	l->keep = etcd_cancel(l->keep);
 	l->write = etcd_cancel(l->write);
 	loop_timer_disarm(l->renew);

@@ -45,13 +45,15 @@ static void member_rejoin_now(void *arg)
 /* A link that ended is followed by another one; there may be another head by then. */
 static void member_rejoin(struct member *m)
 {
-	if (*m->refused)
+	if (*m->refused) {
 		member_give_up(m, "failed", 1, m->refused);
-	else if (!m->linked && m->hosts->lead)
+		return;
+	}
+	if (m->hosts->lead)
 		lead_quiet(m->hosts->lead);
 	else if (!m->link)
 		member_connect(m);
-	else if (m->linked && loop_defer(supervisor_loop(m->sv), member_rejoin_now, m) < 0)
+	if (m->linked && loop_defer(supervisor_loop(m->sv), member_rejoin_now, m) < 0)
 		member_rejoin_now(m);
 }
 
@@ -137,8 +139,10 @@ void member_post(struct member *m, enum member_event event)
 	m->state = c.next;
 	member_fence(m);
 	member_act(m, c.action);
-	if (m->state == MEMBER_OVER)
+	if (m->state == MEMBER_OVER) {
+		hosts_hand_over(m->hosts);
 		hosts_settle(m->hosts);
+	}
 }
 
 bool member_lease_holds(struct member *m)

@@ -40,6 +40,8 @@ static int hear_admitted(struct member *m, const json_t *p, struct error *err)
 	}
 	member_arm_lease(m);
 	member_post(m, MEMBER_EV_JOINED);
+	if (m->hosts->lead)
+		lead_linked(m->hosts->lead);
 	return 0;
 }
 

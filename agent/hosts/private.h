@@ -253,6 +253,8 @@ void head_recording(struct head *h);
 /* That round may start; written: etcd has it. */
 void head_recorded(struct head *h, uint64_t round, bool written);
 bool head_may_admit(const struct head *h);
+/* Whether no other host is in the group. */
+bool head_is_alone(const struct head *h);
 /* etcd has confirmed that this host leads: those who wait get in. */
 void head_confirmed(struct head *h);
 _must_check_ int head_remember(struct head *h, const json_t *state);
@@ -371,6 +373,7 @@ void hosts_end_drains(struct hosts *h);
 /* Has the member of that name leave. -ENOENT: there is none; other errors: it cannot. */
 int head_drain(struct head *h, const char *name, const char *why, struct error *err);
 
+void hosts_hand_over(struct hosts *h);
 /* The last word was said: lets the core go on if it waits. */
 void hosts_settle(struct hosts *h);
 const char *hosts_group(const struct hosts *h);

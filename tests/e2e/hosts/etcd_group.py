@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A group that meets through an etcd of its own, on the last node of the network."""
+
+import base64
+import http.client
+import json
+import os
+import signal
+import socket
+
+import pytest
+
+from group import Group
+from harness import SLOWER, have, wait_for
+
+LEASE_MS = 2000 * SLOWER
+PREFIX = "/elasticd/tests/"
+
+
+class Etcd:
+    """A real etcd with one member, reached from any node."""
+
+    def __init__(self, box, net, node):
+        self.box, self.net, self.node, self.process = box, net, node, None
+        self.data = box.path("etcd")
+        self.start()
+        box.cleanups.append(self.kill)
+
+    def url(self, port=2379):
+        return f"http://{self.net.address(self.node)}:{port}"
+
+    def start(self):
+        self.process = self.box.start(*self.net.nodes[self.node].command(
+            "etcd", "--name=one", f"--data-dir={self.data}",
+            f"--listen-client-urls={self.url()}", f"--advertise-client-urls={self.url()}",
+            f"--listen-peer-urls={self.url(2380)}", f"--initial-advertise-peer-urls={self.url(2380)}",
+            f"--initial-cluster=one={self.url(2380)}"), name="etcd")
+        wait_for(self.answers, what="etcd to answer")
+
+    def kill(self):
+        if self.process and self.process.popen.poll() is None:
+            self.process.signal(signal.SIGKILL)
+            self.process.wait()
+
+    def pause(self):
+        os.kill(self.process.pid, signal.SIGSTOP)
+
+    def go_on(self):
+        os.kill(self.process.pid, signal.SIGCONT)
+
+    def request(self, method, path, body=None):
+        connection = http.client.HTTPConnection(self.net.address(self.node), 2379)
+        connection.sock = self.net.nodes[self.node].socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            connection.sock.settimeout(5)
+            connection.sock.connect((self.net.address(self.node), 2379))
+            connection.request(method, path, body and json.dumps(body))
+            return connection.getresponse().read().decode()
+        finally:
+            connection.close()
+
+    def answers(self):
+        try:
+            return "true" in self.request("GET", "/health")
+        except OSError:
+            return False
+
+    def keys(self):
+        """The group's keys without the prefix, with their values."""
+        def code(text):
+            return base64.b64encode(text.encode()).decode()
+
+        answer = json.loads(self.request("POST", "/v3/kv/range", {
+            "key": code(PREFIX), "range_end": code(PREFIX[:-1] + "0")}))
+        return {base64.b64decode(kv["key"]).decode().removeprefix(PREFIX):
+                json.loads(base64.b64decode(kv["value"])) for kv in answer.get("kvs", [])}
+
+    def requests(self):
+        """How many requests it has had, by their kind."""
+        found = {}
+        for line in self.request("GET", "/metrics").splitlines():
+            if line.startswith("grpc_server_msg_received_total{"):
+                found[line.split('grpc_method="')[1].split('"')[0]] = int(float(line.split()[-1]))
+        return {kind: n for kind, n in found.items() if n}
+
+
+class EtcdGroup(Group):
+    """Hosts 0 to count - 1, which etcd has elect their head; etcd is on the node behind them."""
+
+    def __init__(self, box, count, nodes, lease_ms=LEASE_MS, **rendezvous):
+        if not have("etcd"):
+            pytest.skip("needs etcd (Debian's etcd-server)")
+        super().__init__(box, count + 1, nodes, lease_ms=lease_ms, backend="etcd", **rendezvous)
+        self.count = count
+        self.etcd = Etcd(box, self.net, count)
+        self.document["rendezvous"]["endpoints"] = self.etcd.url()
+
+    def start(self, *hosts, **more):
+        return super().start(*(hosts or range(self.count)), **more)
+
+    def start_led(self, head=0, **more):
+        """Starts all hosts, and that one leads."""
+        self.start(head, **more)
+        self.wait_leads(head)
+        return self.start(*[i for i in range(self.count) if i != head], **more)
+
+    def wait_leads(self, host):
+        self.runs[host].wait_err("this host leads the group")
+
+    def leader(self):
+        """The number of the host that leads, as etcd has it; None: none does."""
+        lead = self.etcd.keys().get("lead")
+        return lead and int(lead["host"].removeprefix("node"))
+
+    def wait_leader(self, *hosts):
+        return wait_for(lambda: (found := self.leader()) in hosts and [found], self.dir,
+                        what=f"one of {hosts} to lead")[0]
+
+    def succeed(self, last):
+        """Has the workers of that round end well; returns the results of all runs. etcd then has nothing but
+        how the group ended."""
+        self.check()
+        for worker in last.workers.values():
+            self.kill_worker(worker, signal.SIGUSR1)
+        results = [run.wait() for run in self.runs if run]
+        self.check()
+        assert set(self.etcd.keys()) <= {"end"}, self.etcd.keys()
+        return results
