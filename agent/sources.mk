@@ -13,6 +13,7 @@ agent_SRC := \
 	agent/files/file_system.c \
 	agent/files/file_system_thread.c \
 	agent/files/inotify.c \
+	agent/hosts/deputy.c \
 	agent/hosts/describe.c \
 	agent/hosts/feature.c \
 	agent/hosts/head.c \

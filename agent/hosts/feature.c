@@ -113,6 +113,7 @@ static void hosts_free(struct hosts *h)
 	member_free(h->member);
 	head_free(h->head);
 	lead_free(h->lead);
+	link_listen_free(h->deputy);
 	link_tls_free(h->tls);
 	free(h->endpoint);
 	free(h->address);

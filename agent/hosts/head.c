@@ -117,6 +117,8 @@ static void head_drop(struct head *h, const struct round_order *o)
 	if (!x) /* it had not come since the head before */
 		return;
 	head_tenure_dropped(h, x);
+	if (h->deputy == x)
+		h->deputy = NULL;
 	log_msg(o->why == ROUND_WHY_LOST		 ? LOG_WARNING
 		: round_state(h->round) >= ROUND_CLOSING ? LOG_INFO
 							 : LOG_NOTICE,
@@ -206,6 +208,7 @@ static void head_do(struct head *h, const struct round_order *o, bool *ret_start
 		lead_record(h->hosts->lead);
 		break;
 	case ROUND_ORDER_RUNNING:
+		head_choose_deputy(h);
 		log_info("all workers of round %" PRIu64 " execute", o->round);
 		break;
 	case ROUND_ORDER_SAVE:

@@ -393,6 +393,11 @@ static int hear_saved(struct head_host *x, const json_t *p, struct error *err)
 	return 0;
 }
 
+static int hear_deputy(struct head_host *x, const json_t *p, struct error *err)
+{
+	return head_hear_deputy(x, json_get_string(p, "address", ""), err);
+}
+
 static int hear_leave(struct head_host *x, const json_t *p, struct error *err)
 {
 	char what[256];
@@ -423,6 +428,7 @@ static const struct {
 	{ "Notice", true, hear_notice },
 	{ "Hang", true, hear_hang },
 	{ "Saved", true, hear_saved },
+	{ "Deputy", true, hear_deputy },
 	{ "Leave", true, hear_leave },
 	{ "Bye", true, hear_bye },
 };

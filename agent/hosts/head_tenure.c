@@ -169,6 +169,17 @@ uint64_t head_missing_ms(const struct head *h)
 	return due;
 }
 
+void head_is_after(struct head *h, const char *agent)
+{
+	const struct round_host *host = NULL;
+
+	while ((host = round_next_host(h->round, host ? host->number : -1)))
+		if (host->state == HOST_MISSING && !strcmp(host->agent, agent))
+			break;
+	if (host && round_hear(h->round, host->number, HOST_EV_LOST, 0, hosts_now_ms()) == 0)
+		head_carry_out(h);
+}
+
 void head_look_for_missing(struct head *h)
 {
 	const struct round_host *host = NULL;

@@ -206,7 +206,7 @@ static void lead_judge(struct lead *l)
 	} else if (member_has_workers(l->hosts->member->state)) {
 		l->vacant = true; /* their head may still answer */
 	} else if (own) {	  /* this host has led, and does no more */
-		l->dead = e->revision;
+		snprintf(l->dead, sizeof(l->dead), "%s", l->hosts->agent);
 		lead_post(l, LEAD_EV_DEAD);
 	} else {
 		lead_post(l, LEAD_EV_NOBODY);
@@ -248,6 +248,8 @@ static void lead_follow(struct lead *l)
 		return;
 	free(h->endpoint);
 	h->endpoint = NULL;
+	h->deputy = link_listen_free(h->deputy);
+	*l->dead = '\0';
 	member_part(m);
 	copy = strdup(address);
 	if (!copy || follow_secret(l, &err) < 0) {
@@ -395,7 +397,7 @@ static void claim_looked(void *arg, const struct etcd_answer *a)
 		claim_failed(l, a->status != STATUS_OK ? a->text : "out of memory");
 		return;
 	}
-	if (lead->revision && lead->revision != l->dead) {
+	if (lead->revision && strcmp(json_get_string(lead->value, "agent", ""), l->dead) != 0) {
 		claim_failed(l, NULL);
 		return;
 	}
@@ -527,11 +529,14 @@ static void lead_lead(struct lead *l)
 
 	loop_timer_disarm(l->retry);
 	l->watch = etcd_watch_free(l->watch);
-	l->dead = 0;
+	h->deputy = link_listen_free(h->deputy);
 	h->head = TAKE_PTR(l->candidate);
 	link_listen_address(h->head->listen, address);
 	log_notice("this host leads the group %s at %s", hosts_group(h), address);
 	lead_keep_begin(l);
+	if (*l->dead)
+		head_is_after(h->head, l->dead);
+	*l->dead = '\0';
 	head_arm(h->head);
 	free(h->endpoint);
 	h->endpoint = strdup(address);
@@ -644,19 +649,18 @@ void lead_unlinked(struct lead *l)
 void lead_quiet(struct lead *l)
 {
 	l->since_ms = hosts_now_ms();
-	if (l->state == LEAD_LEADING)
-		return;
 	if (l->vacant)
 		lead_judge(l);
-	else if (!l->watch)
+	else if (!l->watch && l->state != LEAD_LEADING)
 		lead_look(l);
-	if (l->state == LEAD_FOLLOWING && !l->hosts->member->link && l->hosts->endpoint)
+	if ((l->state == LEAD_FOLLOWING || l->state == LEAD_LEADING) && !l->hosts->member->link &&
+		l->hosts->endpoint)
 		member_connect(l->hosts->member);
 }
 
 void lead_word(struct lead *l)
 {
-	l->dead = l->seen[LEAD_KEY].revision;
+	snprintf(l->dead, sizeof(l->dead), "%s", l->follows);
 	lead_post(l, LEAD_EV_DEAD);
 }
 

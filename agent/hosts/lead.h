@@ -54,7 +54,7 @@ struct lead {
 	struct loop_timer *retry, *turn;
 	bool looked;	   /* etcd has answered once */
 	bool vacant;	   /* nobody leads, and workers live here yet */
-	int64_t dead;	   /* the revision of the lead of a head that is certainly dead; or 0 */
+	char dead[40];	   /* the agent of a head that is certainly dead */
 	uint64_t since_ms; /* this host has not been in the group since then */
 	char told[512];	   /* the trouble with etcd that was told last */
 	char follows[40];  /* the agent that leads, as this host has heard last */

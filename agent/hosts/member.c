@@ -260,7 +260,7 @@ static void member_leave_last_word(const struct member *m)
 	char text[FENCE_TEXT_MAX];
 	ssize_t len = link_last_word(m->link, text, sizeof(text), &to);
 
-	if (len > 0)
+	if (len > 0 && !m->hosts->head) /* the head's own is for its deputy */
 		fence_last_word((const struct sockaddr *)&to, sizeof(to), text, (size_t)len);
 }
 

@@ -192,6 +192,12 @@ static int hear_reply(struct member *m, const json_t *p, struct error *err)
 	return 0;
 }
 
+static int hear_deputize(struct member *m, const json_t *p, struct error *err)
+{
+	deputy_hear(m->hosts, json_get_string(p, "word", ""));
+	return 0;
+}
+
 static int hear_drain(struct member *m, const json_t *p, struct error *err)
 {
 	char text[256];
@@ -217,6 +223,7 @@ static const struct {
 	{ "AllSaved", true, hear_all_saved },
 	{ "Reply", false, hear_reply },
 	{ "Drain", true, hear_drain },
+	{ "Deputize", true, hear_deputize },
 };
 
 /* About workers, not about this host: relay.c. */

@@ -300,6 +300,11 @@ void member_say_notice(struct member *m, const char *source, const char *reason,
 	m->noticed = true;
 }
 
+void member_say_deputy(struct member *m, const char *address)
+{
+	say(m, "Deputy", json_pack("{s:s}", "address", address));
+}
+
 void member_say_hang(struct member *m, const char *why)
 {
 	json_t *body = say_round(m);

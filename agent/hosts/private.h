@@ -16,6 +16,7 @@
  *   lead*.c        who leads, where etcd says that (lead.h)
  *   head_save.c    the state of all hosts' workers, where one hangs
  *   relay.c        the way of workers' calls, and of their answers, over links
+ *   deputy.c       the host that leads next
  *   describe.c     the hosts, for people
  *   leave.c        hosts that leave on purpose
  *   settings.c     what must be alike on all hosts
@@ -132,6 +133,7 @@ void member_say_failures(struct member *m, bool over);
 void member_say_ask(struct member *m, const char *want, int64_t timeout_ms, const char *why);
 void member_say_notice(struct member *m, const char *source, const char *reason, int64_t grace_ms,
 	int64_t deadline_us);
+void member_say_deputy(struct member *m, const char *address);
 void member_say_hang(struct member *m, const char *why);
 void member_say_saved(struct member *m, int64_t number);
 /* Asks the head to have that host leave: its Reply has the number. */
@@ -188,7 +190,9 @@ struct head {
 	struct head_host **members; /* by number */
 	int n_members;
 	struct head_host *joining; /* its Join is being handled */
-	int old_head;		   /* 1 + the number of the head's host before; 0: unknown */
+	struct head_host *deputy;
+	char deputy_word[LEAD_SECRET];
+	int old_head;		/* 1 + the number of the head's host before; 0: unknown */
 	uint64_t gone_acked_ms; /* the earliest acked_ms of hosts that etcd knows and that are gone
 				 */
 	struct error *refusal;	/* why it does not get in */
@@ -263,6 +267,8 @@ void head_heard_from(struct head *h, const char *run, int64_t answered_ms);
 /* When the next host of the round before is gone for certain. */
 uint64_t head_missing_ms(const struct head *h);
 void head_look_for_missing(struct head *h);
+/* The agent of the head before is certainly dead, and so are its workers. */
+void head_is_after(struct head *h, const char *agent);
 
 /* head_say.c */
 void head_say(struct head_host *x, const char *method, json_t *body);
@@ -319,6 +325,14 @@ void head_saved(struct head_host *x, int64_t number);
 void head_save_check(struct head *h);
 void head_save_timer(void *arg);
 
+/* deputy.c */
+/* The head wants this host to listen for the last word of its guard. */
+void deputy_hear(struct hosts *h, const char *word);
+/* The round that begins may have another one. */
+void head_choose_deputy(struct head *h);
+/* A member listens there. */
+int head_hear_deputy(struct head_host *x, const char *address, struct error *err);
+
 /* relay.c */
 _must_check_ int member_relay_open(struct member *m);
 /* Answer, Hangup or Order of the head. */
@@ -346,9 +360,10 @@ struct hosts {
 	bool begun;
 	struct link_resolve *resolve;
 	struct member *member;
-	struct head *head; /* NULL: another host leads */
-	struct lead *lead; /* NULL: etcd does not say who leads */
-	loop_fn last_fn;   /* the core waits for this room's end */
+	struct head *head;	    /* NULL: another host leads */
+	struct lead *lead;	    /* NULL: etcd does not say who leads */
+	struct link_listen *deputy; /* for the last word of the head's guard; or NULL */
+	loop_fn last_fn;	    /* the core waits for this room's end */
 	void *last_arg;
 	bool stop_asked, leave_asked;
 	int64_t asked; /* numbers of Ask */

@@ -30,7 +30,8 @@ struct link_channel {
 	struct varlink_frame in;
 	struct varlink_buffer out;
 	struct link_tls_session *tls; /* NULL: plain */
-	bool plain_peer;	      /* ... but the peer is */
+	bool reached;		      /* a peer has made the connection */
+	bool plain_peer;	      /* it speaks plain messages */
 	const struct link_channel_events *events;
 	void *arg;
 	bool begun;   /* bytes have come */
@@ -174,6 +175,18 @@ void link_channel_flush(struct link_channel *c)
 		log_debug("link: what is left does not go out");
 }
 
+int link_channel_expects_tls(struct error *err)
+{
+	return error_field(err, -EPROTO, LINK_TOKEN_FIELD,
+		"expected TLS, because there is a token or a certificate on this side, got plain "
+		"messages");
+}
+
+bool link_channel_is_plain(const struct link_channel *c)
+{
+	return !c->tls;
+}
+
 /* The first bytes show what a peer speaks. */
 static int check_first(struct link_channel *c, const char *data, size_t len, struct error *err)
 {
@@ -183,10 +196,10 @@ static int check_first(struct link_channel *c, const char *data, size_t len, str
 		return 0;
 	c->begun = true;
 	c->plain_peer = *data == '{';
-	if (c->tls && c->plain_peer)
-		return error_field(err, -EPROTO, LINK_TOKEN_FIELD,
-			"expected TLS, because there is a token or a certificate on this side, got "
-			"plain messages");
+	if (c->tls && c->plain_peer && !c->reached)
+		return link_channel_expects_tls(err);
+	if (c->plain_peer) /* a guard has no secret; the listener looks at what it says */
+		c->tls = link_tls_session_free(c->tls);
 	if (c->tls || c->plain_peer)
 		return 0;
 	if (*data == TLS_HANDSHAKE)
@@ -351,6 +364,7 @@ int link_channel_secure(struct link_channel *c, const struct link_tls *tls, cons
 {
 	if (!tls)
 		return 0;
+	c->reached = !host;
 	c->tls = link_tls_session_new(tls, host);
 	if (!c->tls)
 		return -ENOMEM;

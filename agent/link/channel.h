@@ -44,6 +44,12 @@ DEFINE_CLEANUP(struct link_channel *, link_channel_free)
 _must_check_ int link_channel_secure(
 	struct link_channel *c, const struct link_tls *tls, const char *host);
 
+/* Where this side was reached the peer may speak plain messages all the same: whether it does is
+ * known from its first message on. */
+bool link_channel_is_plain(const struct link_channel *c);
+/* Sets the error for a peer that had to speak TLS. Returns -EPROTO. */
+int link_channel_expects_tls(struct error *err);
+
 /* Another owner, and another limit. */
 void link_channel_hand_over(struct link_channel *c, size_t max_bytes,
 	const struct link_channel_events *events, void *arg);

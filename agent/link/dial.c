@@ -428,20 +428,8 @@ int link_connect(
 ssize_t link_last_word(
 	const struct link *l, char *text, size_t size, struct sockaddr_storage *ret_to)
 {
-	struct varlink_buffer b = { 0 };
-	json_t *body;
-	ssize_t len = 0;
-
-	if (!l->channel || !l->dial || l->dial->tls || !l->peer.word)
+	if (!l->channel || !l->dial || !l->peer.word)
 		return 0;
 	link_channel_peer_at(l->channel, ret_to);
-	body = json_pack("{s:i, s:i, s:s, s:s, s:s}", "major", LINK_MAJOR, "minor", LINK_MINOR,
-		"group", l->dial->group, "agent", l->dial->agent, "word", l->peer.word);
-	if (body && link_message_put(&b, "LastWord", 0, -1, body) == 0 &&
-		varlink_buffer_len(&b) <= size) {
-		len = (ssize_t)varlink_buffer_len(&b);
-		memcpy(text, b.data + b.begin, (size_t)len);
-	}
-	varlink_buffer_fini(&b);
-	return len;
+	return link_last_word_text(l->dial->group, l->dial->agent, l->peer.word, text, size);
 }

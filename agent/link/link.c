@@ -56,6 +56,17 @@ void link_peer_address(const struct link *l, char *text)
 		link_channel_peer(l->channel, text);
 }
 
+int link_local_at(const struct link *l, struct sockaddr_storage *ret)
+{
+	socklen_t len = sizeof(*ret);
+
+	return l && l->channel &&
+			       getsockname(link_channel_fd(l->channel), (struct sockaddr *)ret,
+				       &len) == 0
+		       ? 0
+		       : -ENOTCONN;
+}
+
 void link_local_address(const struct link *l, char *text)
 {
 	*text = '\0';

@@ -111,14 +111,18 @@ struct link_peer {
 const struct link_peer *link_peer(const struct link *l);
 int link_state(const struct link *l);
 
+/* This side's address. 0, or -ENOTCONN. */
+_must_check_ int link_local_at(const struct link *l, struct sockaddr_storage *ret);
 /* Addresses of the other side and of this one ("10.0.0.7:41230"), "" without a connection; text of
  * 64 bytes. */
 void link_peer_address(const struct link *l, char *text);
 void link_local_address(const struct link *l, char *text);
 
-/* Member: the message by which a process says that this agent and its workers are dead, and the
- * head's address, to which it goes on a connection of its own. Returns its length, 0 where there is
- * none: the link has no connection, or speaks TLS. */
+/* The message by which a process says that this agent of the group and its workers are dead, on a
+ * plain connection of its own. Returns its length, 0 where it does not fit. */
+ssize_t link_last_word_text(
+	const char *group, const char *agent, const char *word, char *text, size_t size);
+/* Member: the same for the head, and the head's address; 0 also where there is no connection. */
 ssize_t link_last_word(
 	const struct link *l, char *text, size_t size, struct sockaddr_storage *ret_to);
 

@@ -41,6 +41,7 @@ struct link_listen {
 	struct link_channels parting;
 	struct chain sessions; /* of struct link */
 	char *group, *run, *agent, *boot, *host;
+	char *expected, *expected_word; /* an agent without a link; or NULL */
 	char head[LINK_SECRET_SIZE];
 	uint64_t lease_ms;
 	const struct link_tls *tls; /* NULL: plain */
@@ -274,11 +275,12 @@ static struct link *find_agent(const struct link_listen *s, const char *agent, c
 static void on_last_word(struct unknown *u, const struct link_message *m)
 {
 	struct link_listen *s = u->listen;
-	struct link *l = find_agent(s, json_get_string(m->parameters, "agent", ""),
-		json_get_string(m->parameters, "word", ""));
+	const char *agent = json_get_string(m->parameters, "agent", "");
+	const char *word = json_get_string(m->parameters, "word", "");
+	struct link *l = find_agent(s, agent, word);
 	struct error err = { 0 };
 
-	if (!l) {
+	if (!l && (!s->expected || strcmp(agent, s->expected) || strcmp(word, s->expected_word))) {
 		error_field(&err, -EPROTO, "parameters.word",
 			"expected one that this head has given to the agent");
 		refuse_unknown(u, &err);
@@ -297,6 +299,10 @@ static void on_first_message(void *arg, const char *text, size_t len)
 	struct error err = { 0 };
 
 	if (link_message_read(u->listen->idl, text, len, &m, &err) < 0) {
+		refuse_unknown(u, &err);
+	} else if (u->listen->tls && link_channel_is_plain(u->channel) &&
+		   strcmp(m.method, "LastWord") != 0) {
+		link_channel_expects_tls(&err);
 		refuse_unknown(u, &err);
 	} else if (!strcmp(m.method, "Hello")) {
 		on_hello(u, &m);
@@ -458,8 +464,25 @@ struct link_listen *link_listen_free(struct link_listen *s)
 	free(s->agent);
 	free(s->boot);
 	free(s->host);
+	free(s->expected);
+	free(s->expected_word);
 	free(s);
 	return NULL;
+}
+
+int link_listen_expect(struct link_listen *s, const char *agent, const char *word)
+{
+	char *copies[] = { strdup(agent), strdup(word) };
+
+	free(s->expected);
+	free(s->expected_word);
+	s->expected = copies[0];
+	s->expected_word = copies[1];
+	if (copies[0] && copies[1])
+		return 0;
+	free(s->expected);
+	s->expected = NULL;
+	return -ENOMEM;
 }
 
 void link_listen_address(const struct link_listen *s, char *text)

@@ -19,7 +19,7 @@ struct link_listen_events {
 	 * member: it is refused. */
 	int (*joined)(void *arg, struct link *l, struct error *err);
 	/* May be NULL. The guard of the agent that l leads to says that it has ended, with all its
-	 * workers. May free l. */
+	 * workers; l NULL: of the one of link_listen_expect(). May free l. */
 	void (*last_word)(void *arg, struct link *l);
 	/* May be NULL. A connection was refused: one line that names its address, the field and
 	 * what was expected. */
@@ -43,6 +43,10 @@ _must_check_ int link_listen_new(struct loop *loop, const struct link_addresses 
 /* All its links must have been freed. */
 struct link_listen *link_listen_free(struct link_listen *s);
 DEFINE_CLEANUP(struct link_listen *, link_listen_free)
+
+/* The guard of that agent, which has no link here, can say its last word with that secret, too. 0
+ * or -ENOMEM. */
+_must_check_ int link_listen_expect(struct link_listen *s, const char *agent, const char *word);
 
 /* The address that it listens on; text of 64 bytes. */
 void link_listen_address(const struct link_listen *s, char *text);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/link/message.h"
 
+#include "agent/link/link.h"
+
 #include "common/text/decimal.h"
 #include "common/text/json.h"
 #include "common/varlink/peer_idl.h"
@@ -203,4 +205,21 @@ void link_message_fini(struct link_message *m)
 {
 	json_decref(m->message);
 	*m = (struct link_message){ .message = NULL };
+}
+
+ssize_t link_last_word_text(
+	const char *group, const char *agent, const char *word, char *text, size_t size)
+{
+	struct varlink_buffer b = { 0 };
+	json_t *body = json_pack("{s:i, s:i, s:s, s:s, s:s}", "major", LINK_MAJOR, "minor",
+		LINK_MINOR, "group", group, "agent", agent, "word", word);
+	ssize_t len = 0;
+
+	if (body && link_message_put(&b, "LastWord", 0, -1, body) == 0 &&
+		varlink_buffer_len(&b) <= size) {
+		len = (ssize_t)varlink_buffer_len(&b);
+		memcpy(text, b.data + b.begin, (size_t)len);
+	}
+	varlink_buffer_fini(&b);
+	return len;
 }

@@ -54,10 +54,25 @@ def test_the_others_go_on_when_all_of_the_host_that_leads_is_killed(group):
 
 def test_the_others_go_on_when_the_agent_that_leads_is_killed(group):
     first = group.start_led(0).wait_round(0, 1, 2)
+    deputy = next(w for w in first.workers.values() if w.rank == (first.workers[0].rank + 1) % 3)
     group.kill_agent(0)
     second = group.wait_round(1, 2, after=first)
+    # Its guard has told the deputy, so that nobody waited for a lease.
+    group.runs[int(deputy.host.removeprefix("node"))].wait_err("the agent of the host that leads has ended")
+    for i in (1, 2):
+        assert "the lease of this host is over" not in group.runs[i].err
     assert group.runs[0].wait().rc == 125
     group.runs[0] = None
+    assert [r.rc for r in group.succeed(second)] == [0, 0]
+
+
+def test_the_others_go_on_when_another_agent_is_killed(group):
+    first = group.start_led(0).wait_round(0, 1, 2)
+    group.kill_agent(2)
+    second = group.wait_round(0, 1, after=first)
+    group.runs[0].wait_err("the agent of host node2 has ended")
+    assert group.runs[2].wait().rc == 125
+    group.runs[2] = None
     assert [r.rc for r in group.succeed(second)] == [0, 0]
 
 
