@@ -71,6 +71,11 @@ class Namespace:
         thread.join()
         return made[0]
 
+    def listens(self):
+        """Whether any process here waits for connections over IPv4."""
+        r = subprocess.run(self.command("cat", "/proc/net/tcp"), check=True, capture_output=True)
+        return any(line.split()[3] == b"0A" for line in r.stdout.splitlines()[1:])
+
     def processes(self):
         inode, found = os.fstat(self.fds[0]).st_ino, []
         for d in pathlib.Path("/proc").glob("[0-9]*"):

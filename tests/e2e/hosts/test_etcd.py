@@ -2,8 +2,11 @@
 """A group that etcd elects the head of survives the loss of any host, and of etcd itself for a while. No worker
 lives twice."""
 
+import contextlib
 import os
+import shutil
 import signal
+import time
 
 import pytest
 
@@ -45,7 +48,8 @@ def test_the_others_go_on_without_the_host_that_leads_until_it_is_back(group, ho
 def test_the_others_go_on_when_all_of_the_host_that_leads_is_killed(group):
     first = group.start_led(0).wait_round(0, 1, 2)
     for pid in group.net.nodes[0].processes():
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # the kernel was first
+            os.kill(pid, signal.SIGKILL)
     second = group.wait_round(1, 2, after=first)
     group.runs[0].wait()
     group.runs[0] = None
@@ -54,16 +58,30 @@ def test_the_others_go_on_when_all_of_the_host_that_leads_is_killed(group):
 
 def test_the_others_go_on_when_the_agent_that_leads_is_killed(group):
     first = group.start_led(0).wait_round(0, 1, 2)
-    deputy = next(w for w in first.workers.values() if w.rank == (first.workers[0].rank + 1) % 3)
     group.kill_agent(0)
     second = group.wait_round(1, 2, after=first)
-    # Its guard has told the deputy, so that nobody waited for a lease.
-    group.runs[int(deputy.host.removeprefix("node"))].wait_err("the agent of the host that leads has ended")
+    assert group.runs[0].wait().rc == 125
+    group.runs[0] = None
+    assert [r.rc for r in group.succeed(second)] == [0, 0]
+
+
+def test_nobody_waits_for_a_lease_when_the_guard_of_the_head_can_tell(box):
+    group = EtcdGroup(box, 3, "2:3", restart={"max": 1, "backoff": "0"})
+    first = group.start_led(0).wait_round(0, 1, 2)
+    deputy = next(w for w in first.workers.values() if w.rank == (first.workers[0].rank + 1) % 3)
+    i = int(deputy.host.removeprefix("node"))
+    # It has told the head where it listens before it tells of this failure.
+    wait_for(lambda: group.net.nodes[i].listens(), what="the deputy to listen")
+    group.kill_worker(deputy, signal.SIGUSR2)
+    second = group.wait_round(0, 1, 2, after=first)
+    group.kill_agent(0)
+    third = group.wait_round(1, 2, after=second)
+    group.runs[i].wait_err("the agent of the host that leads has ended")
     for i in (1, 2):
         assert "the lease of this host is over" not in group.runs[i].err
     assert group.runs[0].wait().rc == 125
     group.runs[0] = None
-    assert [r.rc for r in group.succeed(second)] == [0, 0]
+    assert [r.rc for r in group.succeed(third)] == [0, 0]
 
 
 def test_the_others_go_on_when_another_agent_is_killed(group):
@@ -113,15 +131,130 @@ def test_restarts_count_on_under_the_next_head(box):
 # Without etcd
 
 
-def test_workers_go_on_and_start_again_while_etcd_is_away(group):
-    group.document["restart"] = {"max": 1, "backoff": "0"}
-    group.document["rendezvous"]["nodes"] = "2:4"
-    first = group.start_led(0).wait_round(0, 1, 2)
-    group.etcd.kill()
+def kill_and_wait(group, last, i):
+    """A worker of host i fails; returns the round after."""
+    group.kill_worker(last.workers[i], signal.SIGUSR2)
+    return group.wait_round(*last.workers, after=last)
+
+
+def wait_unconfirmed(group):
+    """etcd has not confirmed for a lease that the head leads."""
+    time.sleep(1.2 * LEASE_MS / 1000)
+
+
+@pytest.mark.parametrize("how", ["killed", "paused"])
+def test_workers_go_on_and_start_again_while_etcd_is_away(box, how):
+    group = EtcdGroup(box, 4, "2:4", restart={"max": 2, "backoff": "0"})
+    group.start(0)
+    group.wait_leads(0)
+    first = group.start(1, 2).wait_round(0, 1, 2)
+    group.etcd.kill() if how == "killed" else group.etcd.pause()
     group.runs[0].wait_err("etcd: ")
-    group.kill_worker(first.workers[1], signal.SIGUSR2)
-    second = group.wait_round(0, 1, 2, after=first)
-    group.etcd.start()
+    second = kill_and_wait(group, first, 1)
+    wait_unconfirmed(group)
+    third = kill_and_wait(group, second, 2)
+    # Nobody gets in.
+    group.start(3)
+    group.runs[3].wait_err("etcd: ")
+    assert third.runs_on((0, 1, 2))
+    group.etcd.start() if how == "killed" else group.etcd.go_on()
+    fourth = group.wait_round(0, 1, 2, 3, after=third)
     group.runs[0].wait_err("etcd answers again")
     assert group.leader() == 0
+    assert [r.rc for r in group.succeed(fourth)] == [0, 0, 0, 0]
+
+
+def test_a_head_that_loses_its_lease_in_etcd_takes_it_again(group):
+    first = group.start_led(0).wait_round(0, 1, 2)
+    term = group.etcd.keys()["lead"]["term"]
+    group.etcd.kill()
+    shutil.rmtree(group.etcd.data)  # another cluster, which knows nothing
+    group.etcd.start()
+    wait_for(lambda: group.etcd.keys().get("lead"), what="the lead to be there again")
+    assert group.leader() == 0 and group.etcd.keys()["lead"]["term"] == term
+    assert first.runs_on((0, 1, 2))
+    assert [r.rc for r in group.succeed(first)] == [0, 0, 0]
+
+
+def test_a_head_that_etcd_does_not_hear_goes_on_while_all_others_do(group):
+    group.document["restart"] = {"max": 1, "backoff": "0"}
+    first = group.start_led(0).wait_round(0, 1, 2)
+    group.net.cut_way(0, group.count)
+    wait_unconfirmed(group)
+    second = kill_and_wait(group, first, 1)
+    group.net.heal_way(0, group.count)
+    group.runs[0].wait_err("etcd answers again")
+    assert second.runs_on((0, 1, 2))
     assert [r.rc for r in group.succeed(second)] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("to", ["both", "unheard", "deaf"])
+def test_a_head_without_etcd_leads_no_more_when_it_loses_a_host(group, to):
+    first = group.start_led(0).wait_round(0, 1, 2)
+    group.net.cut_way(0, group.count)
+    wait_unconfirmed(group)
+    assert first.runs_on((0, 1, 2))
+    if to != "deaf":
+        group.net.cut_way(2, 0)
+    if to != "unheard":
+        group.net.cut_way(0, 2)
+    group.runs[0].wait_err("this host leads the group no more")
+    second = group.wait_round(1, 2, after=first)
+    group.net.heal(0)
+    third = group.wait_round(0, 1, 2, after=second)
+    assert [r.rc for r in group.succeed(third)] == [0, 0, 0]
+
+
+def test_a_group_without_etcd_ends_its_workers_after_store_loss(box):
+    group = EtcdGroup(box, 3, "2:3", store_loss=f"{2 * LEASE_MS}ms")
+    first = group.start_led(0).wait_round(0, 1, 2)
+    group.etcd.kill()
+    group.runs[0].wait_err("this host leads the group no more")
+    for worker in first.workers.values():
+        group.wait_end_of(worker)
+    group.etcd.start()
+    second = group.wait_round(0, 1, 2, after=first)
+    assert [r.rc for r in group.succeed(second)] == [0, 0, 0]
+
+
+def test_a_group_of_which_nobody_is_left_is_followed_by_another(box):
+    group = EtcdGroup(box, 4, "2:2", store_loss=f"{2 * LEASE_MS}ms")
+    group.start(0)
+    group.wait_leads(0)
+    first = group.start(1).wait_round(0, 1)
+    for i in (0, 1):
+        group.net.unplug(i)
+    group.start(2, 3)
+    second = group.wait_round(2, 3, after=first)
+    for run in group.runs[:2]:
+        run.signal(signal.SIGTERM)
+        run.wait()
+    for i in (0, 1):
+        group.net.heal(i)
+        group.runs[i] = None
+    assert [r.rc for r in group.succeed(second)] == [0, 0]
+
+
+# Bad input
+
+
+def test_a_host_that_was_started_otherwise_is_told(group):
+    group.start(0)
+    group.wait_leads(0)
+    group.start(1, change={"restart": {"max": 7}})
+    result = group.runs[1].wait()
+    assert result.rc == 1 and "restart" in result.err and "7" in result.err and "node0" in result.err, result
+    group.runs[1] = None
+    group.runs[0].signal(signal.SIGTERM)
+    assert group.runs[0].wait().rc == 143
+    assert not group.etcd.keys()
+
+
+def test_no_etcd_is_told_and_waited_for(box):
+    group = EtcdGroup(box, 2, "2", join_timeout="3s")
+    group.etcd.kill()
+    results = [run.wait() for run in group.start().runs[:2]]
+    assert [r.rc for r in results] == [124, 124]
+    for r in results:
+        assert "etcd: 10.77.0.3:2379: " in r.err
+        assert "no host leads the group tests: " in r.err
