@@ -21,8 +21,7 @@
 
 enum {
 	LEAD_RETRY_MS = 1000,
-	LEAD_REQUEST_MS = 5000,	 /* at most, for one request */
-	LEAD_GROUP_TTL_S = 3600, /* of run and state */
+	LEAD_REQUEST_MS = 5000, /* at most, for one request */
 };
 
 static void lead_look(struct lead *l);
@@ -291,8 +290,10 @@ static void claim_answered(void *arg, const struct etcd_answer *a)
 		claim_failed(l, NULL);
 	} else {
 		l->revision = a->revision;
-		if (!l->seen[LEAD_RUN].value)
-			l->secret_of = a->revision;
+		if (!l->seen[LEAD_RUN].value) {
+			l->secret_of = l->seen[LEAD_RUN].created = a->revision;
+			l->seen[LEAD_RUN].value = lead_run_json(l->secret, l->candidate->settings);
+		}
 		lead_post(l, LEAD_EV_WON);
 	}
 }

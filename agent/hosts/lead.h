@@ -33,6 +33,8 @@ struct hosts;
 
 enum lead_key { LEAD_KEY, LEAD_RUN, LEAD_STATE, LEAD_END, LEAD_N_KEYS };
 
+enum { LEAD_GROUP_TTL_S = 3600 }; /* of run and state */
+
 /* A new secret of links: 32 random bytes as digits, with a NUL. */
 enum { LEAD_SECRET = 65 };
 
@@ -81,7 +83,8 @@ struct lead {
 	uint64_t kept_ms;	/* when the keep-alive under way was sent */
 	json_t *record;		/* to be written as state; owned, or NULL */
 	json_t *writing;	/* ... on its way */
-	bool regains;		/* the claim under way is for a lead whose lease has ended */
+	bool regains;		/* the lease of the lead has ended, and this host wants it again */
+	bool refounds;		/* ... and nothing of the group is left in etcd */
 	json_t *end;		/* to be written; owned, or NULL */
 	bool removing, removed; /* all but end */
 	struct loop_timer *removal;
@@ -144,8 +147,8 @@ json_t *lead_state_json(const struct head *h, int64_t term);
 /* Reads a key's value, where entries has it. -ENOMEM. A value that is no object counts as none. */
 _must_check_ int lead_entry_read(struct lead_entry *e, const struct etcd_result *result);
 void lead_entry_fini(struct lead_entry *e);
-/* The same of the last round without this host. */
-json_t *lead_state_without(const struct head *h, int64_t term);
+/* The same of the last round that was started, without the host of that run. */
+json_t *lead_state_now(const struct head *h, int64_t term, const char *without);
 /* LEAD_SECRET bytes. -EIO. */
 _must_check_ int lead_secret(char *text);
 

@@ -105,22 +105,35 @@ static int keep_put(struct lead *l, enum lead_key key, const char *text, int64_t
 	return etcd_txn(l->etcd, &t, lead_limit_ms(l), fn, l, &l->write);
 }
 
-/* This host's lead, as a write that was refused has found it; else this host leads no more. */
+/* This host's lead, as a write that was refused has found it; else this host leads no more, or
+ * another try will tell. */
 static bool keep_is_own(struct lead *l, const struct etcd_answer *a)
 {
 	const struct lead_entry *lead = &l->seen[LEAD_KEY];
 
 	if (lead_entry_read(&l->seen[LEAD_KEY], &a->results[0]) < 0 ||
 		lead_entry_read(&l->seen[LEAD_STATE], &a->results[1]) < 0)
-		return true; /* no memory: another try will tell */
+		return false; /* no memory: another try will tell */
 	if (lead->value && !strcmp(json_get_string(lead->value, "agent", ""), l->hosts->agent) &&
 		json_get_int(lead->value, "term", 0) == l->term) {
 		l->revision = lead->revision;
 		l->own_lease = lead->lease;
 		return true;
 	}
-	keep_lost(l);
+	if (l->regains && !lead->value && !l->seen[LEAD_STATE].value)
+		l->refounds = true; /* another etcd, or one that has lost what it had */
+	else
+		keep_lost(l);
 	return false;
+}
+
+static void keep_write_all(struct lead *l)
+{
+	json_decref(l->record);
+	l->record = lead_state_now(l->hosts->head, l->term, "");
+	l->refounds = false;
+	l->state_revision = 0;
+	l->seen[LEAD_RUN].created = l->secret_of = l->revision;
 }
 
 static void keep_regained(void *arg, const struct etcd_answer *a)
@@ -133,10 +146,14 @@ static void keep_regained(void *arg, const struct etcd_answer *a)
 		l->own_lease = 0;
 		return;
 	}
-	if (a->succeeded)
+	if (a->succeeded) {
 		l->revision = a->revision;
-	else if (!keep_is_own(l, a))
+		if (l->refounds)
+			keep_write_all(l);
+	} else if (!keep_is_own(l, a)) {
+		l->own_lease = 0;
 		return;
+	}
 	log_notice("the lease of the lead had ended; this host has it again");
 	l->regains = false;
 	tenure_kept(&l->tenure, l->granted_ms, (uint64_t)lead_ttl_s(l) * 1000);
@@ -145,26 +162,62 @@ static void keep_regained(void *arg, const struct etcd_answer *a)
 	keep_flush(l);
 }
 
+/* Nobody has led since: neither the lead nor the state has changed, or etcd knows nothing of the
+ * group at all. */
+static int keep_reclaim(struct lead *l)
+{
+	_cleanup_json_ json_t *lead = NULL;
+	_cleanup_free_ char *text = NULL, *run = NULL;
+	const struct etcd_compare compares[] = { { ETCD_MOD, l->keys[LEAD_KEY], 0 },
+		{ ETCD_MOD, l->keys[LEAD_STATE], l->refounds ? 0 : l->state_revision },
+		{ ETCD_MOD, l->keys[LEAD_RUN], 0 } };
+	struct etcd_op puts[2] = {
+		{ .kind = ETCD_PUT, .key = l->keys[LEAD_KEY], .lease = l->own_lease }
+	};
+	const struct etcd_op gets[] = { { .kind = ETCD_GET, .key = l->keys[LEAD_KEY] },
+		{ .kind = ETCD_GET, .key = l->keys[LEAD_STATE] } };
+	const struct etcd_txn t = { .compares = compares,
+		.n_compares = l->refounds ? 3 : 2,
+		.then_ops = puts,
+		.n_then = l->refounds ? 2 : 1,
+		.else_ops = gets,
+		.n_else = 2 };
+	char address[LINK_ADDRESS_MAX];
+	size_t len;
+
+	link_listen_address(l->hosts->head->listen, address);
+	lead = lead_json(l, address);
+	puts[0].value = text = lead ? json_dump_text(lead, &puts[0].len) : NULL;
+	run = l->refounds ? json_dump_text(l->seen[LEAD_RUN].value, &len) : NULL;
+	if (!text || (l->refounds && !run))
+		return -ENOMEM;
+	if (run)
+		puts[1] = (struct etcd_op){ .kind = ETCD_PUT,
+			.key = l->keys[LEAD_RUN],
+			.value = run,
+			.len = len,
+			.lease = l->group_lease };
+	return etcd_txn(l->etcd, &t, lead_limit_ms(l), keep_regained, l, &l->write);
+}
+
 static void keep_granted(void *arg, const struct etcd_answer *a)
 {
 	struct lead *l = arg;
-	const struct etcd_compare free[] = { { ETCD_MOD, l->keys[LEAD_KEY], 0 },
-		{ ETCD_MOD, l->keys[LEAD_STATE], l->state_revision } };
-	char address[LINK_ADDRESS_MAX];
-	_cleanup_json_ json_t *lead = NULL;
-	_cleanup_free_ char *text = NULL;
-	size_t len;
+	bool own = !l->own_lease;
 
 	l->write = NULL;
 	if (a->status != STATUS_OK) {
 		lead_tell(l, a->text);
+		l->own_lease = 0;
 		return;
 	}
-	l->own_lease = a->leases[0].id;
-	link_listen_address(l->hosts->head->listen, address);
-	lead = lead_json(l, address);
-	text = lead ? json_dump_text(lead, &len) : NULL;
-	if (!text || keep_put(l, LEAD_KEY, text, l->own_lease, free, 2, keep_regained) < 0)
+	if (own)
+		l->own_lease = a->leases[0].id;
+	else
+		l->group_lease = a->leases[0].id;
+	if (own && l->refounds ? etcd_grant(l->etcd, LEAD_GROUP_TTL_S, lead_limit_ms(l),
+					 keep_granted, l, &l->write) < 0
+			       : keep_reclaim(l) < 0)
 		l->own_lease = 0;
 }
 
@@ -205,10 +258,8 @@ static void keep_renew(void *arg)
 	const int64_t leases[] = { l->own_lease, l->group_lease };
 
 	loop_timer_arm(l->renew, (uint64_t)l->hosts->spec->rendezvous.lease_ms / 5);
-	if (l->regains && !l->own_lease) {
+	if (l->regains && !l->own_lease && !l->write)
 		keep_regain(l);
-		return;
-	}
 	if (l->keep || l->regains)
 		return;
 	l->kept_ms = hosts_now_ms();
@@ -264,7 +315,9 @@ static void keep_ended(void *arg, const struct etcd_answer *a)
 	struct lead *l = arg;
 
 	l->write = NULL;
-	if (a->status == STATUS_OK && !a->succeeded && !keep_is_own(l, a))
+	if (a->status == STATUS_OK && !a->succeeded)
+		(void)keep_is_own(l, a);
+	if (l->lost)
 		return;
 	if (a->status == STATUS_OK && a->succeeded) {
 		json_decref(l->end);
@@ -389,7 +442,8 @@ static void keep_resigned(void *arg, const struct etcd_answer *a)
 
 void lead_resign(struct lead *l)
 {
-	_cleanup_json_ json_t *state = lead_state_without(l->hosts->head, l->term);
+	_cleanup_json_ json_t *state =
+		lead_state_now(l->hosts->head, l->term, supervisor_options(l->hosts->sv)->run);
 	size_t len;
 	_cleanup_free_ char *text = state ? json_dump_text(state, &len) : NULL;
 	const struct etcd_compare own[] = { { ETCD_MOD, l->keys[LEAD_KEY], l->revision } };
@@ -449,7 +503,7 @@ void lead_keep_end(struct lead *l)
 	json_decref(l->end);
 	l->record = l->writing = l->end = NULL;
 	l->own_lease = 0;
-	l->regains = false;
+	l->regains = l->refounds = false;
 	l->until_ms = 0;
 }
 

@@ -95,14 +95,14 @@ json_t *lead_state_json(const struct head *h, int64_t term)
 	return store_state(h, term, list);
 }
 
-json_t *lead_state_without(const struct head *h, int64_t term)
+json_t *lead_state_now(const struct head *h, int64_t term, const char *without)
 {
 	const struct round_host *host = NULL;
-	const char *own = supervisor_options(h->hosts->sv)->run;
 	json_t *list = json_array(), *all;
 
 	while ((host = round_next_host(h->round, host ? host->number : -1)))
-		if (host->state != HOST_GONE && host->last_round && strcmp(host->run, own) != 0 &&
+		if (host->state != HOST_GONE && host->last_round &&
+			strcmp(host->run, without) != 0 &&
 			json_add(list, store_host(host, host->last_rank)) < 0) {
 			json_decref(list);
 			return NULL;

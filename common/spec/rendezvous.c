@@ -23,7 +23,11 @@ static const struct {
 	{ "etcd-v2", SPEC_RENDEZVOUS_ETCD },
 	{ "etcd-v3", SPEC_RENDEZVOUS_ETCD },
 };
-enum { ETCD_LEASE_LEAST_MS = 2000 }; /* a shorter one etcd makes longer */
+enum {
+	ETCD_LEASE_LEAST_MS = 2000, /* a shorter one etcd makes longer */
+	ETCD_LOSS_MOST_MS =
+		50 * 60000, /* less than the hour for which etcd keeps what a group has */
+};
 enum { N_BACKENDS = sizeof(backend_names) / sizeof(backend_names[0]) };
 
 static int backend_parse(
@@ -393,6 +397,9 @@ static void check_etcd(struct spec_ctx *ctx, const struct spec_rendezvous *r)
 		spec_note(ctx, "rendezvous.master_addr",
 			"needs the backend \"static\"; with \"etcd\" it is an address of the host "
 			"of rank 0, and `address` says which");
+	if (r->store_loss_ms > ETCD_LOSS_MOST_MS)
+		spec_note(ctx, "rendezvous.store_loss",
+			"expected at most 50m with the backend \"etcd\"");
 	if (r->lease_ms < ETCD_LEASE_LEAST_MS)
 		spec_note(ctx, "rendezvous.lease",
 			"expected at least 2s with the backend \"etcd\", got %lldms",

@@ -164,14 +164,13 @@ def test_workers_go_on_and_start_again_while_etcd_is_away(box, how):
     assert [r.rc for r in group.succeed(fourth)] == [0, 0, 0, 0]
 
 
-def test_a_head_that_loses_its_lease_in_etcd_takes_it_again(group):
+def test_a_head_that_etcd_has_forgotten_leads_on(group):
     first = group.start_led(0).wait_round(0, 1, 2)
-    term = group.etcd.keys()["lead"]["term"]
+    before = group.etcd.keys()
     group.etcd.kill()
     shutil.rmtree(group.etcd.data)  # another cluster, which knows nothing
     group.etcd.start()
-    wait_for(lambda: group.etcd.keys().get("lead"), what="the lead to be there again")
-    assert group.leader() == 0 and group.etcd.keys()["lead"]["term"] == term
+    wait_for(lambda: group.etcd.keys() == before, what="etcd to have the group's keys again")
     assert first.runs_on((0, 1, 2))
     assert [r.rc for r in group.succeed(first)] == [0, 0, 0]
 
