@@ -25,6 +25,7 @@ agent_SRC := \
 	agent/hosts/lead.c \
 	agent/hosts/lead_etcd.c \
 	agent/hosts/lead_keep.c \
+	agent/hosts/lead_keys.c \
 	agent/hosts/lead_store.c \
 	agent/hosts/leave.c \
 	agent/hosts/local_address.c \

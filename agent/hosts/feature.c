@@ -110,9 +110,9 @@ static void hosts_free(struct hosts *h)
 	loop_cancel(supervisor_loop(h->sv), hosts_last_now, h);
 	hosts_end_drains(h);
 	link_resolve_free(h->resolve);
+	h->lead = lead_free(h->lead);
 	member_free(h->member);
 	head_free(h->head);
-	lead_free(h->lead);
 	link_listen_free(h->deputy);
 	link_tls_free(h->tls);
 	free(h->endpoint);

@@ -61,7 +61,6 @@ static void head_admit(struct head *h, const struct round_order *o)
 		return;
 	h->members[o->host] = x;
 	x->number = o->host;
-	x->acked_ms = hosts_now_ms();
 	x->recording = x->recorded = x->known = false;
 	x->sharing = sharing_host_new(h->sharing, x);
 	lease_add(&h->leases, &x->lease, hosts_now_ms());

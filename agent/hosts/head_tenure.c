@@ -85,21 +85,29 @@ bool head_is_alone(const struct head *h)
 
 bool head_may_admit(const struct head *h)
 {
-	return !tenure_lead(h) || lead_confirmed(tenure_lead(h));
+	return !tenure_lead(h) || (tenure_lead(h)->loaded && lead_confirmed(tenure_lead(h)));
 }
 
 void head_confirmed(struct head *h)
 {
-	for (struct head_host *x = h->hosts_list, *next; x; x = next) {
+	struct head_host *x = h->hosts_list;
+
+	while (x && head_may_admit(h)) {
 		_cleanup_json_ json_t *join = TAKE_PTR(x->join);
 		struct error err = { 0 };
 
-		next = x->after;
-		if (!join || head_hear_join(x, join, &err) == 0)
+		if (!join) {
+			x = x->after;
 			continue;
+		}
+		if (head_hear_join(x, join, &err) == 0) {
+			x = h->hosts_list; /* others may be gone with that */
+			continue;
+		}
 		log_warning(
 			"host %s does not get in: %s", json_get_string(join, "host", ""), err.text);
 		head_host_free(x); /* it joins again, and is told why */
+		x = h->hosts_list;
 	}
 }
 

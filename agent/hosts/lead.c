@@ -673,10 +673,11 @@ void lead_begin(struct lead *l)
 
 static int lead_names(struct lead *l)
 {
-	static const char *const names[LEAD_N_KEYS] = { "lead", "run", "state", "end" };
+	static const char *const names[LEAD_N_NAMES] = { "lead", "run", "state", "end", "kv/",
+		"kv0" };
 	const struct spec_rendezvous *z = &l->hosts->spec->rendezvous;
 
-	for (int i = 0; i < LEAD_N_KEYS; i++)
+	for (int i = 0; i < LEAD_N_NAMES; i++)
 		if (asprintf(&l->keys[i], "%s/%s/%s", z->prefix, z->id, names[i]) < 0) {
 			l->keys[i] = NULL;
 			return -ENOMEM;
@@ -705,7 +706,8 @@ int lead_new(struct hosts *h, struct lead **ret, struct error *err)
 	r = lead_etcd_new(l, err);
 	if (r < 0)
 		return r;
-	if (lead_names(l) < 0 || lead_timers(l) < 0)
+	l->dirty = json_object();
+	if (!l->dirty || lead_names(l) < 0 || lead_timers(l) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
 	*ret = TAKE_PTR(l);
 	return 0;
@@ -723,10 +725,11 @@ struct lead *lead_free(struct lead *l)
 	etcd_free(l->etcd);
 	loop_timer_free(l->retry);
 	loop_timer_free(l->turn);
-	for (int i = 0; i < LEAD_N_KEYS; i++) {
+	for (int i = 0; i < LEAD_N_NAMES; i++)
 		free(l->keys[i]);
+	for (int i = 0; i < LEAD_N_KEYS; i++)
 		lead_entry_fini(&l->seen[i]);
-	}
+	json_decref(l->dirty);
 	explicit_bzero(l->secret, sizeof(l->secret));
 	free(l);
 	return NULL;

@@ -7,13 +7,14 @@
  * agent/rounds/lead_machine.h and tenure.h.
  *
  *   lead.c        the machine at work: looks, follows, waits, claims, leads, steps down
+ *   lead_keys.c   the head: persistent keys of workers
  *   lead_store.c  what stands in etcd, as text
  *   lead_etcd.c   the client of etcd
  *   lead_keep.c   the head: keeps the lead, records rounds, and removes all at the end
  *
  * Below PREFIX/ID/ stand lead (who leads; on the lease of that), run (the secret of the group's
- * links and what its hosts agree on), state (the last round), both on a lease of an hour that each
- * head keeps alive, and end (the verdict, for a minute).
+ * links and what its hosts agree on), state (the last round) and kv/ (persistent keys of workers),
+ * these on a lease of an hour that each head keeps alive, and end (the verdict, for a minute).
  */
 
 #include "agent/link/resolve.h"
@@ -30,8 +31,20 @@
 
 struct head;
 struct hosts;
+struct keys_batch;
+struct store_op;
+struct store_watch;
 
-enum lead_key { LEAD_KEY, LEAD_RUN, LEAD_STATE, LEAD_END, LEAD_N_KEYS };
+enum lead_key {
+	LEAD_KEY,
+	LEAD_RUN,
+	LEAD_STATE,
+	LEAD_END,
+	LEAD_N_KEYS,
+	LEAD_KV = LEAD_N_KEYS, /* with a slash: persistent keys of workers begin so */
+	LEAD_KV_END,
+	LEAD_N_NAMES
+};
 
 enum { LEAD_GROUP_TTL_S = 3600 }; /* of run and state */
 
@@ -48,7 +61,7 @@ struct lead_entry {
 struct lead {
 	struct hosts *hosts;
 	struct etcd *etcd;
-	char *keys[LEAD_N_KEYS];
+	char *keys[LEAD_N_NAMES];
 	enum lead_state state;
 	struct lead_entry seen[LEAD_N_KEYS]; /* when this host has looked last */
 	struct etcd_watch *watch;	     /* of LEAD_KEY, while there is no link to a head */
@@ -80,13 +93,24 @@ struct lead {
 	int64_t revision, state_revision; /* of this host's writes */
 	struct etcd_call *keep, *write;
 	struct loop_timer *renew, *over;
-	uint64_t kept_ms;	/* when the keep-alive under way was sent */
-	json_t *record;		/* to be written as state; owned, or NULL */
-	json_t *writing;	/* ... on its way */
-	bool regains;		/* the lease of the lead has ended, and this host wants it again */
-	bool refounds;		/* ... and nothing of the group is left in etcd */
-	json_t *end;		/* to be written; owned, or NULL */
-	bool removing, removed; /* all but end */
+	uint64_t kept_ms; /* when the keep-alive under way was sent */
+	json_t *record;	  /* to be written as state; owned, or NULL */
+	json_t *writing;  /* ... on its way */
+	bool regains;	  /* the lease of the lead has ended, and this host wants it again */
+	bool refounds;	  /* ... and nothing of the group is left in etcd */
+	json_t *end;	  /* to be written; owned, or NULL */
+
+	/* Persistent keys of workers. */
+	struct store_watch *changes;
+	struct store_op *reading;
+	struct keys_batch *batch; /* being read, or on its way to etcd */
+	json_t *dirty;		  /* an object: the keys that etcd has otherwise */
+	bool loaded;		  /* those of the head before are there */
+	bool refill;		  /* etcd has lost them meanwhile */
+	int loading;		  /* how many are being put into the store, and one more */
+	char *load_from;	  /* the next page begins there; or NULL */
+	bool resigning;		  /* as soon as all is written */
+	bool removing, removed;	  /* all but end */
 	struct loop_timer *removal;
 };
 
@@ -138,6 +162,21 @@ void lead_remove(struct lead *l);
 void lead_resign(struct lead *l);
 /* Nothing of this host's is left to be done in etcd. */
 bool lead_is_over(const struct lead *l);
+
+/* Writes what is to be written, where it can. */
+void lead_flush(struct lead *l);
+/* Whether a write that was refused has found this host's lead; else this host leads no more, or
+ * another try will tell. */
+bool lead_is_own(struct lead *l, const struct etcd_answer *a);
+
+/* lead_keys.c. */
+/* Reads those of the head before, then keeps etcd's like the store's. */
+void lead_keys_load(struct lead *l);
+/* Returns whether a write is under way, or about to be. */
+bool lead_keys_flush(struct lead *l);
+/* etcd has lost all. */
+void lead_keys_refill(struct lead *l);
+void lead_keys_end(struct lead *l);
 
 /* lead_store.c. Objects are owned; NULL without memory. */
 json_t *lead_json(const struct lead *l, const char *address);

@@ -20,8 +20,8 @@ enum {
 	KEEP_REMOVE_MS = 3000, /* at most, for the last writes */
 };
 
-static void keep_flush(struct lead *l);
 static void keep_remove_on(struct lead *l);
+static void keep_resign(struct lead *l);
 
 bool lead_confirmed(const struct lead *l)
 {
@@ -107,7 +107,7 @@ static int keep_put(struct lead *l, enum lead_key key, const char *text, int64_t
 
 /* This host's lead, as a write that was refused has found it; else this host leads no more, or
  * another try will tell. */
-static bool keep_is_own(struct lead *l, const struct etcd_answer *a)
+bool lead_is_own(struct lead *l, const struct etcd_answer *a)
 {
 	const struct lead_entry *lead = &l->seen[LEAD_KEY];
 
@@ -133,6 +133,7 @@ static void keep_write_all(struct lead *l)
 	l->record = lead_state_now(l->hosts->head, l->term, "");
 	l->refounds = false;
 	l->state_revision = 0;
+	lead_keys_refill(l);
 	l->seen[LEAD_RUN].created = l->secret_of = l->revision;
 }
 
@@ -150,7 +151,7 @@ static void keep_regained(void *arg, const struct etcd_answer *a)
 		l->revision = a->revision;
 		if (l->refounds)
 			keep_write_all(l);
-	} else if (!keep_is_own(l, a)) {
+	} else if (!lead_is_own(l, a)) {
 		l->own_lease = 0;
 		return;
 	}
@@ -159,7 +160,7 @@ static void keep_regained(void *arg, const struct etcd_answer *a)
 	tenure_kept(&l->tenure, l->granted_ms, (uint64_t)lead_ttl_s(l) * 1000);
 	head_confirmed(l->hosts->head);
 	lead_arm(l);
-	keep_flush(l);
+	lead_flush(l);
 }
 
 /* Nobody has led since: neither the lead nor the state has changed, or etcd knows nothing of the
@@ -247,9 +248,10 @@ static void keep_answered(void *arg, const struct etcd_answer *a)
 		return;
 	}
 	tenure_kept(&l->tenure, l->kept_ms, (uint64_t)a->leases[0].ttl_s * 1000);
+	lead_keys_load(l);
 	head_confirmed(l->hosts->head);
 	lead_arm(l);
-	keep_flush(l);
+	lead_flush(l);
 }
 
 static void keep_renew(void *arg)
@@ -283,14 +285,14 @@ static void keep_recorded(void *arg, const struct etcd_answer *a)
 	} else {
 		if (a->status != STATUS_OK)
 			lead_tell(l, a->text);
-		else if (keep_is_own(l, a)) /* an earlier try, which had no answer, has written */
+		else if (lead_is_own(l, a)) /* an earlier try, which had no answer, has written */
 			l->state_revision = l->seen[LEAD_STATE].revision;
 		if (!l->record)
 			l->record = TAKE_PTR(record);
 	}
 	/* After a failure the next keep-alive that is answered flushes. */
 	if (a->status == STATUS_OK)
-		keep_flush(l);
+		lead_flush(l);
 }
 
 static void keep_write_record(struct lead *l)
@@ -316,7 +318,7 @@ static void keep_ended(void *arg, const struct etcd_answer *a)
 
 	l->write = NULL;
 	if (a->status == STATUS_OK && !a->succeeded)
-		(void)keep_is_own(l, a);
+		(void)lead_is_own(l, a);
 	if (l->lost)
 		return;
 	if (a->status == STATUS_OK && a->succeeded) {
@@ -342,14 +344,18 @@ static void keep_end_granted(void *arg, const struct etcd_answer *a)
 		keep_remove_on(l);
 }
 
-static void keep_flush(struct lead *l)
+void lead_flush(struct lead *l)
 {
+	if (l->resigning)
+		keep_resign(l);
 	if (l->write || l->removing || !lead_confirmed(l))
 		return;
 	if (!l->end && l->record)
 		keep_write_record(l);
-	else if (l->end && etcd_grant(l->etcd, KEEP_END_TTL_S, lead_limit_ms(l), keep_end_granted,
-				   l, &l->write) < 0)
+	else if (!l->end)
+		(void)lead_keys_flush(l);
+	else if (etcd_grant(l->etcd, KEEP_END_TTL_S, lead_limit_ms(l), keep_end_granted, l,
+			 &l->write) < 0)
 		lead_tell(l, "out of memory");
 }
 
@@ -358,7 +364,7 @@ static void keep_go_on(void *arg)
 {
 	struct lead *l = arg;
 
-	if (!l->removing && lead_holds(l) && head_is_recorded(l->hosts->head))
+	if (!l->removing && !l->resigning && lead_holds(l) && head_is_recorded(l->hosts->head))
 		head_recorded(l->hosts->head, round_number(l->hosts->head->round), false);
 }
 
@@ -371,7 +377,7 @@ void lead_record(struct lead *l)
 	if (!l->record)
 		log_error("out of memory: etcd does not learn of the round");
 	head_recording(h);
-	keep_flush(l);
+	lead_flush(l);
 	if (head_is_recorded(h) && loop_defer(supervisor_loop(l->hosts->sv), keep_go_on, l) < 0)
 		log_error("out of memory: the round waits for etcd");
 }
@@ -380,7 +386,7 @@ void lead_note_end(struct lead *l)
 {
 	json_decref(l->end);
 	l->end = json_incref(l->hosts->head->verdict);
-	keep_flush(l);
+	lead_flush(l);
 }
 
 /* --- leaving ------------------------------------------------------------------------------------
@@ -440,32 +446,34 @@ static void keep_resigned(void *arg, const struct etcd_answer *a)
 	keep_removed(l);
 }
 
-void lead_resign(struct lead *l)
+/* All that the next head is to find stands there first. */
+static void keep_resign(struct lead *l)
 {
-	_cleanup_json_ json_t *state =
-		lead_state_now(l->hosts->head, l->term, supervisor_options(l->hosts->sv)->run);
-	size_t len;
-	_cleanup_free_ char *text = state ? json_dump_text(state, &len) : NULL;
+	_cleanup_json_ json_t *state = NULL;
+	_cleanup_free_ char *text = NULL;
 	const struct etcd_compare own[] = { { ETCD_MOD, l->keys[LEAD_KEY], l->revision } };
-	const struct etcd_op ops[] = { { .kind = ETCD_DELETE, .key = l->keys[LEAD_KEY] },
-		{ .kind = ETCD_PUT,
-			.key = l->keys[LEAD_STATE],
-			.value = text,
-			.len = text ? strlen(text) : 0,
-			.lease = l->group_lease } };
+	struct etcd_op ops[] = { { .kind = ETCD_DELETE, .key = l->keys[LEAD_KEY] },
+		{ .kind = ETCD_PUT, .key = l->keys[LEAD_STATE], .lease = l->group_lease } };
 	const struct etcd_txn t = {
-		.compares = own, .n_compares = 1, .then_ops = ops, .n_then = text ? 2 : 1
+		.compares = own, .n_compares = 1, .then_ops = ops, .n_then = 2
 	};
 
-	if (l->removing)
+	if (l->write || l->removing || lead_keys_flush(l))
 		return;
 	l->removing = true;
-	loop_timer_disarm(l->renew);
-	loop_timer_disarm(l->over);
-	loop_timer_arm(l->removal, KEEP_REMOVE_MS);
-	l->write = etcd_cancel(l->write);
-	if (etcd_txn(l->etcd, &t, lead_limit_ms(l), keep_resigned, l, &l->write) < 0)
+	state = lead_state_now(l->hosts->head, l->term, supervisor_options(l->hosts->sv)->run);
+	ops[1].value = text = state ? json_dump_text(state, &ops[1].len) : NULL;
+	if (!text || etcd_txn(l->etcd, &t, lead_limit_ms(l), keep_resigned, l, &l->write) < 0)
 		keep_removed(l);
+}
+
+void lead_resign(struct lead *l)
+{
+	if (l->removing || l->resigning)
+		return;
+	l->resigning = true;
+	loop_timer_arm(l->removal, KEEP_REMOVE_MS);
+	keep_resign(l);
 }
 
 bool lead_is_over(const struct lead *l)
@@ -489,11 +497,13 @@ void lead_keep_begin(struct lead *l)
 	l->regains = false;
 	loop_timer_arm(l->renew, times.lease_ms / 5);
 	lead_arm(l);
+	lead_keys_load(l);
 }
 
 void lead_keep_end(struct lead *l)
 {
 	loop_cancel(supervisor_loop(l->hosts->sv), keep_go_on, l);
+	lead_keys_end(l);
 	l->keep = etcd_cancel(l->keep);
 	l->write = etcd_cancel(l->write);
 	loop_timer_disarm(l->renew);

@@ -517,3 +517,8 @@ struct sharing_host *sharing_host_free(struct sharing_host *x)
 	free(x);
 	return NULL;
 }
+
+struct store *sharing_group_store(const struct sharing_group *g)
+{
+	return g->commons->store;
+}

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct store;
 struct supervisor;
 struct sharing_group;
 struct sharing_host;
@@ -68,5 +69,7 @@ void sharing_group_report(struct sharing_group *g, const json_t *report);
 int sharing_group_hear(
 	struct sharing_host *x, const char *method, const json_t *p, struct error *err);
 
+/* Where the workers' keys are: see KV_PERSISTENT in agent/store/kv.h. */
+struct store *sharing_group_store(const struct sharing_group *g);
 /* As commons_results_json(). */
 json_t *sharing_group_results_json(const struct sharing_group *g);

@@ -15,6 +15,10 @@
 
 enum { KV_KEY_MAX = 1024 }; /* bytes, normalised */
 
+/* In the store, persistent keys begin with this, and end before KV_PERSISTENT_END. */
+#define KV_PERSISTENT "kv/p/"
+#define KV_PERSISTENT_END "kv/p0" /* '0' comes after '/' */
+
 struct kv;
 struct kv_call;	 /* an operation that has not been answered */
 struct kv_watch; /* an open watch */

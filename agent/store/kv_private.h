@@ -10,7 +10,6 @@
 #define KV_ROOT "kv/"
 #define KV_ROOT_END "kv0" /* '0' comes after '/' */
 #define KV_ATTEMPTS KV_ROOT "a/"
-#define KV_PERSISTENT KV_ROOT "p/"
 
 enum {
 	KV_PREFIX_MAX = 24,

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hosts/private.h"
+#include "agent/store/kv.h"
+#include "common/base/log.h"
+#include "common/text/json.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Persistent keys of workers, in etcd: a head reads those of the head before, and then writes each
+ * change after it was made, in batches. A key that changes often is written as it is by then.
+ */
+
+enum {
+	KEYS_BATCH = 64,
+	KEYS_BYTES = 1 << 20, /* of values in one batch; one value may be as large */
+};
+
+/* A batch on its way to etcd: keys, each with its value, or with none where it was deleted. */
+struct keys_batch {
+	int n;
+	size_t bytes;
+	struct {
+		char *key;
+		void *value;
+		size_t len;
+	} entries[KEYS_BATCH];
+};
+
+static struct store *keys_store(const struct lead *l)
+{
+	return sharing_group_store(l->hosts->head->sharing);
+}
+
+static void keys_fini(struct keys_batch *b)
+{
+	for (int i = 0; i < b->n; i++) {
+		free(b->entries[i].key);
+		free(b->entries[i].value);
+	}
+	b->n = 0;
+	b->bytes = 0;
+}
+
+static struct keys_batch *keys_batch_free(struct keys_batch *b)
+{
+	if (b)
+		keys_fini(b);
+	free(b);
+	return NULL;
+}
+
+/* etcd has another value than the store. */
+static void keys_mark(struct lead *l, const char *key)
+{
+	if (json_put(l->dirty, key, json_true()) < 0)
+		log_error("out of memory: the persistent key %.200s is not kept in etcd", key);
+}
+
+/* --- writing ------------------------------------------------------------------------------------
+ */
+
+static void keys_collect(struct lead *l);
+
+static void keys_written(void *arg, const struct etcd_answer *a)
+{
+	struct lead *l = arg;
+	struct keys_batch *b = l->batch;
+
+	l->write = NULL;
+	if (a->status != STATUS_OK || !a->succeeded)
+		for (int i = 0; i < b->n; i++)
+			keys_mark(l, b->entries[i].key);
+	l->batch = keys_batch_free(b);
+	if (a->status != STATUS_OK)
+		lead_tell(l, a->text); /* the next keep-alive that is answered flushes */
+	else if (a->succeeded || lead_is_own(l, a))
+		lead_flush(l);
+}
+
+static int keys_send(struct lead *l)
+{
+	struct keys_batch *b = l->batch;
+	struct etcd_op ops[KEYS_BATCH];
+	char *names[KEYS_BATCH];
+	const struct etcd_compare own = { ETCD_MOD, l->keys[LEAD_KEY], l->revision };
+	const struct etcd_op gets[] = { { .kind = ETCD_GET, .key = l->keys[LEAD_KEY] },
+		{ .kind = ETCD_GET, .key = l->keys[LEAD_STATE] } };
+	struct etcd_txn t = {
+		.compares = &own, .n_compares = 1, .then_ops = ops, .else_ops = gets, .n_else = 2
+	};
+	int r = 0;
+
+	for (int i = 0; i < b->n && r >= 0; i++) {
+		r = asprintf(&names[i], "%s%s", l->keys[LEAD_KV], b->entries[i].key);
+		if (r < 0)
+			break;
+		ops[t.n_then++] =
+			(struct etcd_op){ .kind = b->entries[i].value ? ETCD_PUT : ETCD_DELETE,
+				.key = names[i],
+				.value = b->entries[i].value,
+				.len = b->entries[i].len,
+				.lease = b->entries[i].value ? l->group_lease : 0 };
+	}
+	r = r < 0 ? -ENOMEM : etcd_txn(l->etcd, &t, lead_limit_ms(l), keys_written, l, &l->write);
+	for (size_t i = 0; i < t.n_then; i++)
+		free(names[i]);
+	return r;
+}
+
+static void keys_sent(struct lead *l)
+{
+	bool sends = l->batch->n && !l->write; /* else the end of that write flushes */
+	int r = sends ? keys_send(l) : 0;
+
+	if (!sends || r < 0) {
+		for (int i = 0; i < l->batch->n; i++)
+			keys_mark(l, l->batch->entries[i].key);
+		l->batch = keys_batch_free(l->batch);
+	}
+	if (r < 0)
+		log_error("persistent keys cannot be kept in etcd: %s", strerror(-r));
+}
+
+/* The value that a key has now. */
+static void keys_read(void *arg, const struct store_answer *a)
+{
+	struct lead *l = arg;
+	struct keys_batch *b = l->batch;
+	const struct store_entry *e = a->status == STATUS_OK && a->n ? &a->entries[0] : NULL;
+	void *copy = NULL;
+
+	l->reading = NULL;
+	if (e && b->n && b->bytes + e->len > KEYS_BYTES) {
+		keys_mark(l, b->entries[b->n].key);
+		free(b->entries[b->n].key);
+		keys_sent(l);
+		return;
+	}
+	if (e) {
+		copy = malloc(e->len + 1);
+		if (copy)
+			memcpy(copy, e->value, e->len);
+		b->bytes += e->len;
+	}
+	b->entries[b->n].value = copy;
+	b->entries[b->n].len = e ? e->len : 0;
+	b->n++;
+	keys_collect(l);
+}
+
+/* Takes one key after the other, until the batch is full or all are in it. */
+static void keys_collect(struct lead *l)
+{
+	struct keys_batch *b = l->batch;
+	void *first = json_object_iter(l->dirty);
+	char name[STORE_KEY_MAX + 1];
+	char *key = NULL;
+
+	if (!first || b->n == KEYS_BATCH || !(key = strdup(json_object_iter_key(first)))) {
+		keys_sent(l);
+		return;
+	}
+	json_object_del(l->dirty, key);
+	snprintf(name, sizeof(name), KV_PERSISTENT "%s", key);
+	b->entries[b->n].key = key;
+	if (store_get(keys_store(l), name, keys_read, l, &l->reading) == 0)
+		return;
+	keys_mark(l, key);
+	free(key);
+	keys_sent(l);
+}
+
+bool lead_keys_flush(struct lead *l)
+{
+	if (l->batch || l->reading)
+		return true;
+	if (!l->dirty || !json_object_size(l->dirty))
+		return false;
+	l->batch = calloc(1, sizeof(*l->batch));
+	if (l->batch)
+		keys_collect(l);
+	return l->batch;
+}
+
+/* --- changes ------------------------------------------------------------------------------------
+ */
+
+static void keys_listed(void *arg, const struct store_answer *a)
+{
+	struct lead *l = arg;
+
+	l->reading = NULL;
+	for (size_t i = 0; i < a->n; i++)
+		keys_mark(l, a->entries[i].key + strlen(KV_PERSISTENT));
+	lead_flush(l);
+}
+
+static void keys_changed(void *arg, const struct store_entry *entry, bool gap);
+
+static int keys_watch(struct lead *l)
+{
+	const struct store_span span = { KV_PERSISTENT, KV_PERSISTENT_END };
+
+	return store_watch_new(keys_store(l), &span, -1, keys_changed, l, &l->changes);
+}
+
+static void keys_changed(void *arg, const struct store_entry *entry, bool gap)
+{
+	struct lead *l = arg;
+	const struct store_span span = { KV_PERSISTENT, KV_PERSISTENT_END };
+
+	if (!gap) {
+		keys_mark(l, entry->key + strlen(KV_PERSISTENT));
+		lead_flush(l);
+		return;
+	}
+	l->changes = store_watch_free(l->changes);
+	if (keys_watch(l) < 0 || (!l->reading && store_range(keys_store(l), &span, 1, 0,
+							 keys_listed, l, &l->reading) < 0))
+		log_error("out of memory: persistent keys are no longer kept in etcd");
+}
+
+/* --- reading ------------------------------------------------------------------------------------
+ */
+
+static void keys_loaded(struct lead *l)
+{
+	l->loaded = true;
+	free(l->load_from);
+	l->load_from = NULL;
+	if (keys_watch(l) < 0)
+		log_error("out of memory: persistent keys are not kept in etcd");
+	if (l->refill) /* etcd has lost them */
+		keys_changed(l, NULL, true);
+	head_confirmed(l->hosts->head);
+}
+
+static void keys_put(void *arg, const struct store_answer *a)
+{
+	struct lead *l = arg;
+
+	if (a->status != STATUS_OK)
+		log_error("a persistent key of the head before is lost: %s", a->message);
+	if (!--l->loading && !l->load_from)
+		keys_loaded(l);
+	else if (!l->loading)
+		lead_keys_load(l);
+}
+
+static int keys_take(struct lead *l, const struct etcd_entry *e)
+{
+	char name[STORE_KEY_MAX + 1];
+	const struct store_put put = { .key = name, .value = e->value, .len = e->len };
+	int n = snprintf(name, sizeof(name), KV_PERSISTENT "%s", e->key + strlen(l->keys[LEAD_KV]));
+
+	if (n >= (int)sizeof(name) || e->len > STORE_VALUE_MAX)
+		return -EINVAL; /* none of ours */
+	return store_put(keys_store(l), &put, keys_put, l, NULL);
+}
+
+static void keys_page(void *arg, const struct etcd_answer *a)
+{
+	struct lead *l = arg;
+	const struct etcd_result *page = a->status == STATUS_OK ? &a->results[0] : NULL;
+	char *last = NULL;
+
+	l->call = NULL;
+	if (!page) {
+		lead_tell(l, a->text); /* the next keep-alive tries again */
+		return;
+	}
+	/* The key after the last one of the page. */
+	if (page->count > (int64_t)page->n && page->n &&
+		asprintf(&last, "%s\x01", page->entries[page->n - 1].key) < 0)
+		return;
+	free(l->load_from);
+	l->load_from = last;
+	l->loading = 1;
+	for (size_t i = 0; i < page->n; i++)
+		if (keys_take(l, &page->entries[i]) == 0)
+			l->loading++;
+	keys_put(l, &(struct store_answer){ .status = STATUS_OK });
+}
+
+void lead_keys_load(struct lead *l)
+{
+	const struct etcd_op get = { .kind = ETCD_GET,
+		.key = l->load_from ? l->load_from : l->keys[LEAD_KV],
+		.end = l->keys[LEAD_KV_END],
+		.limit = KEYS_BATCH / 4 };
+	const struct etcd_txn t = { .then_ops = &get, .n_then = 1 };
+
+	if (l->loaded || l->loading || l->call)
+		return;
+	if (!l->seen[LEAD_STATE].value)
+		keys_loaded(l); /* a new group has none */
+	else if (etcd_txn(l->etcd, &t, lead_limit_ms(l), keys_page, l, &l->call) < 0)
+		lead_tell(l, "out of memory");
+}
+
+void lead_keys_refill(struct lead *l)
+{
+	if (l->loaded)
+		keys_changed(l, NULL, true);
+	else
+		l->refill = true;
+}
+
+void lead_keys_end(struct lead *l)
+{
+	l->changes = store_watch_free(l->changes);
+	l->reading = store_cancel(l->reading);
+	l->batch = keys_batch_free(l->batch);
+	json_object_clear(l->dirty);
+	free(l->load_from);
+	l->load_from = NULL;
+	l->loading = 0;
+	l->loaded = l->refill = false;
+}
