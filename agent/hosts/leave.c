@@ -77,7 +77,7 @@ int hosts_method_leave(struct varlink_call *call, json_t *p, void *arg)
 
 	if (!leave_can(sv, h, call))
 		return 0;
-	if (h->head) {
+	if (h->head && !h->lead) {
 		leave_leads(h, &err);
 		return leave_refuse(call, NULL, &err);
 	}
@@ -133,8 +133,12 @@ int head_drain(struct head *h, const char *name, const char *why, struct error *
 		return error_set(err, -EEXIST,
 			"%d hosts of the group are called %.64s: ask the one that is meant to leave",
 			n, name);
-	if (head_is_own(h, x))
+	if (head_is_own(h, x) && !h->hosts->lead)
 		return leave_leads(h->hosts, err);
+	if (head_is_own(h, x)) {
+		hosts_leave(h->hosts, why);
+		return 0;
+	}
 	log_notice("host %.64s is %.200s", name, why);
 	head_say_drain(x, why);
 	return 0;

@@ -65,15 +65,15 @@ class Etcd:
         except OSError:
             return False
 
-    def keys(self):
-        """The group's keys without the prefix, with their values."""
+    def keys(self, values=True):
+        """The group's keys without the prefix, with their values, which are JSON, unless without."""
         def code(text):
             return base64.b64encode(text.encode()).decode()
 
         answer = json.loads(self.request("POST", "/v3/kv/range", {
-            "key": code(PREFIX), "range_end": code(PREFIX[:-1] + "0")}))
+            "key": code(PREFIX), "range_end": code(PREFIX[:-1] + "0"), "keys_only": not values}))
         return {base64.b64decode(kv["key"]).decode().removeprefix(PREFIX):
-                json.loads(base64.b64decode(kv["value"])) for kv in answer.get("kvs", [])}
+                json.loads(base64.b64decode(kv["value"])) if values else None for kv in answer.get("kvs", [])}
 
     def requests(self):
         """How many requests it has had, by their kind."""

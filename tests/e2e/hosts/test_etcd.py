@@ -6,12 +6,14 @@ import contextlib
 import os
 import shutil
 import signal
+import sys
 import time
 
 import pytest
 
 from etcd_group import LEASE_MS, EtcdGroup
 from harness import wait_for
+from python_package import ENV, needs_library, write_script
 
 
 @pytest.fixture
@@ -232,6 +234,65 @@ def test_a_group_of_which_nobody_is_left_is_followed_by_another(box):
         group.net.heal(i)
         group.runs[i] = None
     assert [r.rc for r in group.succeed(second)] == [0, 0]
+
+
+# What stands in etcd
+
+
+KEEPER = """
+import os, sys, time
+import elasticd
+
+def value(key):
+    try:
+        return kv.get(key, timeout=0)
+    except elasticd.NotFound:
+        return None
+
+done, told = sys.argv[1:]
+kv = elasticd.init().kv
+step = value("step")
+if step is None and os.environ["RANK"] == "0":
+    kv.put("big/one", os.urandom(1 << 20), persistent=True)
+    kv.put("gone", b"x", persistent=True)
+    kv.delete("gone")
+    kv.put("step", b"7", persistent=True)
+elif step is not None:
+    open(told, "a").write(f"{step.decode()} {len(value('big/one'))} {value('gone')}\\n")
+while not os.path.exists(done):
+    time.sleep(0.05)
+"""
+
+
+@needs_library
+def test_persistent_keys_outlive_the_host_that_leads(box):
+    group = EtcdGroup(box, 3, "2:3")
+    done, told = box.path("done"), box.path("told")
+    role = {"replicas": 1, "env": ENV, "command": [sys.executable, str(write_script(box, KEEPER)), str(done), str(told)]}
+    group.document["roles"] = [role]
+    group.start_led(0)
+    wait_for(lambda: set(group.etcd.keys(values=False)) == {"lead", "run", "state", "kv/big/one", "kv/step"},
+             what="etcd to have the persistent keys")
+    group.net.unplug(0)
+    wait_for(lambda: told.exists() and len(told.read_text().splitlines()) == 2, what="the next round to read them")
+    assert set(told.read_text().splitlines()) == {"7 1048576 None"}
+    group.net.heal(0)
+    done.touch()
+    assert [run.wait().rc for run in group.runs if run] == [0, 0, 0]
+    assert set(group.etcd.keys()) == {"end"}
+
+
+def test_a_group_at_rest_sends_keep_alives_and_nothing_else(box):
+    group = EtcdGroup(box, 8, "8", child=False)
+    first = group.start_led(0).wait_round(*range(8))
+    before = group.etcd.requests()
+    assert sum(before.values()) <= 4 * 8 + 10, before
+    time.sleep(LEASE_MS / 1000)
+    after = group.etcd.requests()
+    changed = {kind: after[kind] - before.get(kind, 0) for kind in after if after[kind] != before.get(kind, 0)}
+    # One message for the lease of the lead and one for that of the group, five times in each lease.
+    assert set(changed) == {"LeaseKeepAlive"} and changed["LeaseKeepAlive"] <= 2 * 7, changed
+    assert [r.rc for r in group.succeed(first)] == [0] * 8
 
 
 # Bad input
