@@ -4,7 +4,7 @@
 /*
  * The lead of a group whose head etcd elects: who leads, as etcd says; this host's own claim to it;
  * and what the head leaves there for the next one. One for each agent of such a group. Decides by
- * agent/rounds/lead_machine.h and tenure.h.
+ * agent/rounds/lead_machine.h and agent/rounds/tenure.h.
  *
  *   lead.c        the machine at work: looks, follows, waits, claims, leads, steps down
  *   lead_keys.c   the head: persistent keys of workers

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A group that etcd elects the head of survives the loss of any host, and of etcd itself for a while. No worker
-lives twice."""
+"""A group that etcd elects the head of survives the loss of any host, and of etcd itself for a while.
+No worker lives twice."""
 
 import contextlib
 import os
@@ -268,13 +268,14 @@ while not os.path.exists(done):
 def test_persistent_keys_outlive_the_host_that_leads(box):
     group = EtcdGroup(box, 3, "2:3")
     done, told = box.path("done"), box.path("told")
-    role = {"replicas": 1, "env": ENV, "command": [sys.executable, str(write_script(box, KEEPER)), str(done), str(told)]}
-    group.document["roles"] = [role]
+    command = [sys.executable, str(write_script(box, KEEPER)), str(done), str(told)]
+    group.document["roles"] = [{"replicas": 1, "env": ENV, "command": command}]
     group.start_led(0)
     wait_for(lambda: set(group.etcd.keys(values=False)) == {"lead", "run", "state", "kv/big/one", "kv/step"},
              what="etcd to have the persistent keys")
     group.net.unplug(0)
-    wait_for(lambda: told.exists() and len(told.read_text().splitlines()) == 2, what="the next round to read them")
+    wait_for(lambda: told.exists() and len(told.read_text().splitlines()) == 2,
+             what="the next round to read them")
     assert set(told.read_text().splitlines()) == {"7 1048576 None"}
     group.net.heal(0)
     done.touch()
@@ -289,7 +290,7 @@ def test_a_group_at_rest_sends_keep_alives_and_nothing_else(box):
     assert sum(before.values()) <= 4 * 8 + 10, before
     time.sleep(LEASE_MS / 1000)
     after = group.etcd.requests()
-    changed = {kind: after[kind] - before.get(kind, 0) for kind in after if after[kind] != before.get(kind, 0)}
+    changed = {kind: n - before.get(kind, 0) for kind, n in after.items() if n != before.get(kind, 0)}
     # One message for the lease of the lead and one for that of the group, five times in each lease.
     assert set(changed) == {"LeaseKeepAlive"} and changed["LeaseKeepAlive"] <= 2 * 7, changed
     assert [r.rc for r in group.succeed(first)] == [0] * 8
