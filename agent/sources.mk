@@ -26,6 +26,7 @@ agent_SRC := \
 	agent/hosts/lead_etcd.c \
 	agent/hosts/lead_keep.c \
 	agent/hosts/lead_keys.c \
+	agent/hosts/lead_reach.c \
 	agent/hosts/lead_store.c \
 	agent/hosts/leave.c \
 	agent/hosts/local_address.c \

@@ -398,6 +398,14 @@ static int hear_deputy(struct head_host *x, const json_t *p, struct error *err)
 	return head_hear_deputy(x, json_get_string(p, "address", ""), err);
 }
 
+static int hear_renewed(struct head_host *x, const json_t *p, struct error *err)
+{
+	if (x->head->hosts->lead)
+		lead_renewed(x->head->hosts->lead, json_get_int(p, "number", 0),
+			json_get_int(p, "ttl_s", 0));
+	return 0;
+}
+
 static int hear_leave(struct head_host *x, const json_t *p, struct error *err)
 {
 	char what[256];
@@ -429,6 +437,7 @@ static const struct {
 	{ "Hang", true, hear_hang },
 	{ "Saved", true, hear_saved },
 	{ "Deputy", true, hear_deputy },
+	{ "Renewed", true, hear_renewed },
 	{ "Leave", true, hear_leave },
 	{ "Bye", true, hear_bye },
 };

@@ -24,6 +24,14 @@ void head_say(struct head_host *x, const char *method, json_t *body)
 			head_host_name(x->head, x->number), strerror(-r));
 }
 
+void head_say_all(struct head *h, const char *method, const char *body, size_t len)
+{
+	for (struct head_host *x = h->hosts_list; x; x = x->after)
+		if (x->link && x->number >= 0 && !head_is_own(h, x) &&
+			link_send_text(x->link, method, body, len) == -ENOMEM)
+			log_error("out of memory: a host gets no %s", method);
+}
+
 void head_say_admitted(struct head *h, struct head_host *x, uint64_t round)
 {
 	head_say(x, "Admitted", json_pack("{s:I}", "known_round", (json_int_t)round));

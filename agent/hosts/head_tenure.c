@@ -72,6 +72,27 @@ void head_recorded(struct head *h, uint64_t round, bool written)
 /* --- hosts that wait to be let in ---------------------------------------------------------------
  */
 
+void head_go_on_without(struct head *h)
+{
+	int known = 0;
+
+	if (round_state(h->round) != ROUND_RECORDING || head_is_recorded(h))
+		return;
+	for (int i = 0; i < h->n_members; i++)
+		known += tenure_takes_part(h, h->members[i]) && h->members[i]->known;
+	if (known < h->spec->rendezvous.nodes_min)
+		return;
+	for (int i = 0; i < h->n_members; i++) {
+		struct head_host *x = h->members[i];
+
+		if (!tenure_takes_part(h, x) || x->known)
+			continue;
+		log_notice("host %s does not get in while etcd is away", head_host_name(h, i));
+		if (round_hear(h->round, i, HOST_EV_LOST, 0, hosts_now_ms()) == 0)
+			head_carry_out(h); /* it joins again, and waits */
+	}
+}
+
 bool head_is_alone(const struct head *h)
 {
 	const struct round_host *host = NULL;
@@ -81,6 +102,15 @@ bool head_is_alone(const struct head *h)
 		if (host->state != HOST_GONE && strcmp(host->run, own) != 0)
 			return false;
 	return true;
+}
+
+bool head_has_enough(const struct head *h)
+{
+	int n = 0;
+
+	for (const struct head_host *x = h->hosts_list; x; x = x->after)
+		n += x->number >= 0;
+	return n >= h->spec->rendezvous.nodes_min;
 }
 
 bool head_may_admit(const struct head *h)

@@ -38,8 +38,8 @@ int64_t lead_limit_ms(const struct lead *l)
 
 bool lead_may(const struct lead *l)
 {
-	return !l->hosts->spec->rendezvous.never_leads && !l->hosts->leave_asked &&
-	       !l->hosts->stop_asked && !l->hosts->member->leaving &&
+	return !l->hosts->spec->rendezvous.never_leads && hosts_now_ms() >= l->yields_ms &&
+	       !l->hosts->leave_asked && !l->hosts->stop_asked && !l->hosts->member->leaving &&
 	       l->hosts->member->state != MEMBER_OVER;
 }
 
@@ -256,6 +256,7 @@ static void lead_follow(struct lead *l)
 		member_give_up(m, "failed", 1, copy ? err.text : "out of memory");
 		return;
 	}
+	lead_reach_begin(l);
 	h->endpoint = copy;
 	snprintf(l->follows, sizeof(l->follows), "%s", agent);
 	if (m->state == MEMBER_AWAY && !m->link)
@@ -498,6 +499,8 @@ static void lead_wait(struct lead *l)
 	int rank = -1, head_rank = 0;
 	size_t i;
 
+	if (hosts_now_ms() < l->yields_ms) /* the others first */
+		loop_timer_arm(l->turn, l->yields_ms - hosts_now_ms());
 	if (!lead_may(l))
 		return;
 	json_array_foreach (json_get_array(state, "hosts"), i, one) {
@@ -528,6 +531,7 @@ static void lead_lead(struct lead *l)
 	struct hosts *h = l->hosts;
 	char address[LINK_ADDRESS_MAX];
 
+	lead_reach_end(l);
 	loop_timer_disarm(l->retry);
 	l->watch = etcd_watch_free(l->watch);
 	h->deputy = link_listen_free(h->deputy);
@@ -633,6 +637,7 @@ void lead_linked(struct lead *l)
 	if (!lead_is_settled(l))
 		return;
 	l->vacant = false;
+	lead_reach_end(l);
 	l->watch = etcd_watch_free(l->watch);
 	loop_timer_disarm(l->retry);
 }
@@ -641,6 +646,7 @@ void lead_unlinked(struct lead *l)
 {
 	if (l->state == LEAD_LEADING || l->hosts->member->state == MEMBER_OVER)
 		return;
+	lead_reach_begin(l);
 	if (l->hosts->member->link)
 		lead_look(l); /* it is being made again; another host may lead by then */
 	else
@@ -674,7 +680,7 @@ void lead_begin(struct lead *l)
 static int lead_names(struct lead *l)
 {
 	static const char *const names[LEAD_N_NAMES] = { "lead", "run", "state", "end", "kv/",
-		"kv0" };
+		"kv0", "waiting/", "waiting0" };
 	const struct spec_rendezvous *z = &l->hosts->spec->rendezvous;
 
 	for (int i = 0; i < LEAD_N_NAMES; i++)
@@ -692,6 +698,8 @@ static int lead_timers(struct lead *l)
 
 	if (r == 0)
 		r = loop_timer_new(loop, lead_on_turn, l, &l->turn);
+	if (r == 0)
+		r = lead_reach_timers(l);
 	return r == 0 ? lead_keep_timers(l) : r;
 }
 
@@ -719,6 +727,7 @@ struct lead *lead_free(struct lead *l)
 		return NULL;
 	loop_cancel(supervisor_loop(l->hosts->sv), lead_step_down_now, l);
 	lead_keep_free(l);
+	lead_reach_free(l);
 	head_free(l->candidate);
 	link_resolve_free(l->resolve);
 	etcd_watch_free(l->watch);

@@ -7,6 +7,7 @@
  * agent/rounds/lead_machine.h and agent/rounds/tenure.h.
  *
  *   lead.c        the machine at work: looks, follows, waits, claims, leads, steps down
+ *   lead_reach.c  hosts that cannot reach the one that leads, which then leaves the lead to another
  *   lead_keys.c   the head: persistent keys of workers
  *   lead_store.c  what stands in etcd, as text
  *   lead_etcd.c   the client of etcd
@@ -43,6 +44,8 @@ enum lead_key {
 	LEAD_N_KEYS,
 	LEAD_KV = LEAD_N_KEYS, /* with a slash: persistent keys of workers begin so */
 	LEAD_KV_END,
+	LEAD_WAITING, /* the same: hosts that do not reach the one that leads */
+	LEAD_WAITING_END,
 	LEAD_N_NAMES
 };
 
@@ -73,7 +76,11 @@ struct lead {
 	uint64_t since_ms; /* this host has not been in the group since then */
 	char told[512];	   /* the trouble with etcd that was told last */
 	char follows[40];  /* the agent that leads, as this host has heard last */
-	int64_t secret_of; /* the revision of the run that hosts->tls has the secret of */
+	int64_t waiting;   /* the lease of its note that it cannot reach that; 0: there is none */
+	struct etcd_call *note;
+	struct loop_timer *patience; /* until it notes that */
+	uint64_t yields_ms;	     /* it does not want to lead until then */
+	int64_t secret_of;	     /* the revision of the run that hosts->tls has the secret of */
 
 	/* A claim under way. */
 	struct link_resolve *resolve;
@@ -87,18 +94,21 @@ struct lead {
 	int64_t term, own_lease, group_lease;
 	uint64_t granted_ms; /* when the grant of own_lease was asked for */
 	struct tenure tenure;
+	uint64_t reached_ms; /* etcd has confirmed to this host itself that it leads until then */
 	struct tenure_past past;
 	uint64_t until_ms;		  /* this host leads until then at least */
 	bool lost;			  /* it leads no more, and steps down in the next turn */
 	int64_t revision, state_revision; /* of this host's writes */
 	struct etcd_call *keep, *write;
 	struct loop_timer *renew, *over;
-	uint64_t kept_ms; /* when the keep-alive under way was sent */
-	json_t *record;	  /* to be written as state; owned, or NULL */
-	json_t *writing;  /* ... on its way */
-	bool regains;	  /* the lease of the lead has ended, and this host wants it again */
-	bool refounds;	  /* ... and nothing of the group is left in etcd */
-	json_t *end;	  /* to be written; owned, or NULL */
+	uint64_t kept_ms;  /* when the keep-alive under way was sent */
+	int64_t renewal;   /* number of the last Renew */
+	uint64_t asked_ms; /* when it was sent */
+	json_t *record;	   /* to be written as state; owned, or NULL */
+	json_t *writing;   /* ... on its way */
+	bool regains;	   /* the lease of the lead has ended, and this host wants it again */
+	bool refounds;	   /* ... and nothing of the group is left in etcd */
+	json_t *end;	   /* to be written; owned, or NULL */
 
 	/* Persistent keys of workers. */
 	struct store_watch *changes;
@@ -109,6 +119,9 @@ struct lead {
 	bool refill;		  /* etcd has lost them meanwhile */
 	int loading;		  /* how many are being put into the store, and one more */
 	char *load_from;	  /* the next page begins there; or NULL */
+	uint64_t short_ms;	  /* since when too few hosts are there; 0: enough are */
+	struct etcd_call *asking; /* whether others wait */
+	bool yielding;		  /* it resigns because others do */
 	bool resigning;		  /* as soon as all is written */
 	bool removing, removed;	  /* all but end */
 	struct loop_timer *removal;
@@ -145,7 +158,7 @@ void lead_keep_begin(struct lead *l);
 void lead_keep_end(struct lead *l);
 _must_check_ int lead_keep_timers(struct lead *l);
 void lead_keep_free(struct lead *l);
-/* Whether etcd confirms that this host leads: other hosts may be let in. */
+/* Whether etcd confirms to this host that it leads: other hosts may be let in. */
 bool lead_confirmed(const struct lead *l);
 /* The time in ms of CLOCK_BOOTTIME from which on this host leads no more, unless it hears more. */
 uint64_t lead_until_ms(const struct lead *l);
@@ -153,6 +166,10 @@ uint64_t lead_until_ms(const struct lead *l);
 bool lead_holds(struct lead *l);
 /* What is known of members has changed: looks again when that time is. */
 void lead_arm(struct lead *l);
+/* A member: the head asks it to keep leases alive. */
+void lead_renew_for(struct lead *l, int64_t number, const json_t *leases);
+/* A member has done so. */
+void lead_renewed(struct lead *l, int64_t number, int64_t ttl_s);
 /* ROUND_ORDER_RECORD: has etcd know of the round, then calls head_recorded(). */
 void lead_record(struct lead *l);
 /* There is a verdict, and later all hosts have left. */
@@ -168,6 +185,15 @@ void lead_flush(struct lead *l);
 /* Whether a write that was refused has found this host's lead; else this host leads no more, or
  * another try will tell. */
 bool lead_is_own(struct lead *l, const struct etcd_answer *a);
+
+/* lead_reach.c. */
+/* This host waits for a link to the one that leads; has one, or waits for none. */
+void lead_reach_begin(struct lead *l);
+void lead_reach_end(struct lead *l);
+/* The head, five times in each lease: looks whether enough hosts are there. */
+void lead_reach_look(struct lead *l);
+_must_check_ int lead_reach_timers(struct lead *l);
+void lead_reach_free(struct lead *l);
 
 /* lead_keys.c. */
 /* Reads those of the head before, then keeps etcd's like the store's. */

@@ -25,8 +25,17 @@ static void keep_resign(struct lead *l);
 
 bool lead_confirmed(const struct lead *l)
 {
-	return l->state == LEAD_LEADING && !l->lost && !l->regains &&
-	       tenure_confirmed(&l->tenure, hosts_now_ms());
+	uint64_t now = hosts_now_ms();
+
+	return l->state == LEAD_LEADING && !l->lost && !l->regains && now < l->reached_ms &&
+	       tenure_confirmed(&l->tenure, now);
+}
+
+/* etcd has answered this host's own request. */
+static void keep_confirmed(struct lead *l, uint64_t sent_ms, int64_t ttl_s)
+{
+	tenure_kept(&l->tenure, sent_ms, (uint64_t)ttl_s * 1000);
+	l->reached_ms = l->tenure.kept_ms;
 }
 
 uint64_t lead_until_ms(const struct lead *l)
@@ -157,7 +166,7 @@ static void keep_regained(void *arg, const struct etcd_answer *a)
 	}
 	log_notice("the lease of the lead had ended; this host has it again");
 	l->regains = false;
-	tenure_kept(&l->tenure, l->granted_ms, (uint64_t)lead_ttl_s(l) * 1000);
+	keep_confirmed(l, l->granted_ms, lead_ttl_s(l));
 	head_confirmed(l->hosts->head);
 	lead_arm(l);
 	lead_flush(l);
@@ -233,6 +242,58 @@ static void keep_regain(struct lead *l)
 		lead_tell(l, "out of memory");
 }
 
+/* --- by a member --------------------------------------------------------------------------------
+ */
+
+/* A member: the head's leases were kept alive for it. */
+static void keep_renewed(void *arg, const struct etcd_answer *a)
+{
+	struct lead *l = arg;
+
+	l->keep = NULL;
+	if (a->status == STATUS_OK)
+		member_say_renewed(l->hosts->member, l->renewal, a->leases[0].ttl_s);
+}
+
+void lead_renew_for(struct lead *l, int64_t number, const json_t *leases)
+{
+	enum { MOST = 2 };
+	int64_t ids[MOST];
+	size_t n = json_array_size(leases);
+
+	if (l->state == LEAD_LEADING || l->keep || !n || n > MOST)
+		return;
+	for (size_t i = 0; i < n; i++)
+		ids[i] = (int64_t)json_integer_value(json_array_get(leases, i));
+	l->renewal = number;
+	(void)!etcd_keep_alive(l->etcd, ids, n, lead_limit_ms(l), keep_renewed, l, &l->keep);
+}
+
+/* The head: a lease that has ended is not regained by others. */
+void lead_renewed(struct lead *l, int64_t number, int64_t ttl_s)
+{
+	if (l->state != LEAD_LEADING || l->lost || l->regains || number != l->renewal || ttl_s <= 0)
+		return;
+	if (ttl_s > lead_ttl_s(l))
+		ttl_s = lead_ttl_s(l);
+	tenure_kept(&l->tenure, l->asked_ms, (uint64_t)ttl_s * 1000);
+	lead_arm(l);
+}
+
+/* etcd has not answered this host: all others try. */
+static void keep_ask(struct lead *l)
+{
+	_cleanup_json_ json_t *body =
+		json_pack("{s:I, s:[I,I]}", "number", (json_int_t)++l->renewal, "leases",
+			(json_int_t)l->own_lease, (json_int_t)l->group_lease);
+	size_t len;
+	_cleanup_free_ char *text = body ? json_dump_text(body, &len) : NULL;
+
+	l->asked_ms = hosts_now_ms();
+	if (text)
+		head_say_all(l->hosts->head, "Renew", text, len);
+}
+
 static void keep_answered(void *arg, const struct etcd_answer *a)
 {
 	struct lead *l = arg;
@@ -240,6 +301,7 @@ static void keep_answered(void *arg, const struct etcd_answer *a)
 	l->keep = NULL;
 	if (a->status != STATUS_OK) {
 		lead_tell(l, a->text);
+		keep_ask(l);
 		return;
 	}
 	lead_tell(l, NULL);
@@ -247,7 +309,7 @@ static void keep_answered(void *arg, const struct etcd_answer *a)
 		keep_regain(l);
 		return;
 	}
-	tenure_kept(&l->tenure, l->kept_ms, (uint64_t)a->leases[0].ttl_s * 1000);
+	keep_confirmed(l, l->kept_ms, a->leases[0].ttl_s);
 	lead_keys_load(l);
 	head_confirmed(l->hosts->head);
 	lead_arm(l);
@@ -260,6 +322,9 @@ static void keep_renew(void *arg)
 	const int64_t leases[] = { l->own_lease, l->group_lease };
 
 	loop_timer_arm(l->renew, (uint64_t)l->hosts->spec->rendezvous.lease_ms / 5);
+	if (!lead_confirmed(l))
+		head_go_on_without(l->hosts->head);
+	lead_reach_look(l);
 	if (l->regains && !l->own_lease && !l->write)
 		keep_regain(l);
 	if (l->keep || l->regains)
@@ -398,6 +463,10 @@ static void keep_removed(void *arg)
 
 	l->write = etcd_cancel(l->write);
 	loop_timer_disarm(l->removal);
+	if (l->yielding) {
+		lead_lost(l, "others do not reach it");
+		return;
+	}
 	l->removed = true;
 	hosts_settle(l->hosts);
 }
@@ -491,7 +560,7 @@ void lead_keep_begin(struct lead *l)
 		.store_loss_ms = (uint64_t)l->hosts->spec->rendezvous.store_loss_ms };
 
 	tenure_begin(&l->tenure, &times);
-	tenure_kept(&l->tenure, l->granted_ms, (uint64_t)lead_ttl_s(l) * 1000);
+	keep_confirmed(l, l->granted_ms, lead_ttl_s(l));
 	tenure_past_begin(&l->past, &times, hosts_now_ms());
 	l->state_revision = l->seen[LEAD_STATE].revision;
 	l->regains = false;
@@ -504,6 +573,10 @@ void lead_keep_end(struct lead *l)
 {
 	loop_cancel(supervisor_loop(l->hosts->sv), keep_go_on, l);
 	lead_keys_end(l);
+	l->asking = etcd_cancel(l->asking);
+	loop_timer_disarm(l->removal);
+	l->yielding = l->resigning = l->removing = l->removed = false;
+	l->short_ms = 0;
 	l->keep = etcd_cancel(l->keep);
 	l->write = etcd_cancel(l->write);
 	loop_timer_disarm(l->renew);
@@ -514,7 +587,7 @@ void lead_keep_end(struct lead *l)
 	l->record = l->writing = l->end = NULL;
 	l->own_lease = 0;
 	l->regains = l->refounds = false;
-	l->until_ms = 0;
+	l->until_ms = l->reached_ms = 0;
 }
 
 int lead_keep_timers(struct lead *l)

@@ -198,6 +198,14 @@ static int hear_deputize(struct member *m, const json_t *p, struct error *err)
 	return 0;
 }
 
+static int hear_renew(struct member *m, const json_t *p, struct error *err)
+{
+	if (m->hosts->lead)
+		lead_renew_for(
+			m->hosts->lead, json_get_int(p, "number", 0), json_get_array(p, "leases"));
+	return 0;
+}
+
 static int hear_drain(struct member *m, const json_t *p, struct error *err)
 {
 	char text[256];
@@ -224,6 +232,7 @@ static const struct {
 	{ "Reply", false, hear_reply },
 	{ "Drain", true, hear_drain },
 	{ "Deputize", true, hear_deputize },
+	{ "Renew", false, hear_renew },
 };
 
 /* About workers, not about this host: relay.c. */

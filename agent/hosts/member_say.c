@@ -300,6 +300,12 @@ void member_say_notice(struct member *m, const char *source, const char *reason,
 	m->noticed = true;
 }
 
+void member_say_renewed(struct member *m, int64_t number, int64_t ttl_s)
+{
+	say(m, "Renewed",
+		json_pack("{s:I, s:I}", "number", (json_int_t)number, "ttl_s", (json_int_t)ttl_s));
+}
+
 void member_say_deputy(struct member *m, const char *address)
 {
 	say(m, "Deputy", json_pack("{s:s}", "address", address));

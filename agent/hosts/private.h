@@ -133,6 +133,7 @@ void member_say_failures(struct member *m, bool over);
 void member_say_ask(struct member *m, const char *want, int64_t timeout_ms, const char *why);
 void member_say_notice(struct member *m, const char *source, const char *reason, int64_t grace_ms,
 	int64_t deadline_us);
+void member_say_renewed(struct member *m, int64_t number, int64_t ttl_s);
 void member_say_deputy(struct member *m, const char *address);
 void member_say_hang(struct member *m, const char *why);
 void member_say_saved(struct member *m, int64_t number);
@@ -256,6 +257,10 @@ bool head_is_recorded(const struct head *h);
 void head_recording(struct head *h);
 /* That round may start; written: etcd has it. */
 void head_recorded(struct head *h, uint64_t round, bool written);
+/* etcd cannot be told of the round that is about to start: hosts that it does not know wait. */
+void head_go_on_without(struct head *h);
+/* Whether MIN hosts are there. */
+bool head_has_enough(const struct head *h);
 bool head_may_admit(const struct head *h);
 /* Whether no other host is in the group. */
 bool head_is_alone(const struct head *h);
@@ -272,6 +277,8 @@ void head_is_after(struct head *h, const char *agent);
 
 /* head_say.c */
 void head_say(struct head_host *x, const char *method, json_t *body);
+/* The same to all members. */
+void head_say_all(struct head *h, const char *method, const char *body, size_t len);
 void head_say_admitted(struct head *h, struct head_host *x, uint64_t round);
 void head_say_assign(struct head *h, struct head_host *x);
 void head_say_stop(struct head *h, struct head_host *x);

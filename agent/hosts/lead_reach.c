@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hosts/private.h"
+#include "common/base/log.h"
+#include "common/text/json.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * The host that leads has to be one that the others reach. A host that has not reached it for a
+ * lease notes that in etcd. A head with fewer than MIN hosts for two leases looks for such notes,
+ * and leaves the lead to another host for as long.
+ */
+
+enum { REACH_LEASES = 2 };
+
+static uint64_t reach_lease_ms(const struct lead *l)
+{
+	return (uint64_t)l->hosts->spec->rendezvous.lease_ms;
+}
+
+/* --- a host that waits --------------------------------------------------------------------------
+ */
+
+static void reach_noted(void *arg, const struct etcd_answer *a)
+{
+	struct lead *l = arg;
+
+	l->note = NULL;
+	if (a->status != STATUS_OK)
+		log_debug("etcd: %s", a->text);
+}
+
+static void reach_granted(void *arg, const struct etcd_answer *a)
+{
+	struct lead *l = arg;
+	_cleanup_json_ json_t *value = NULL;
+	_cleanup_free_ char *text = NULL, *key = NULL;
+	struct etcd_op put = { .kind = ETCD_PUT };
+	const struct etcd_txn t = { .then_ops = &put, .n_then = 1 };
+
+	l->note = NULL;
+	if (a->status != STATUS_OK)
+		return;
+	l->waiting = put.lease = a->leases[0].id;
+	value = json_pack("{s:s, s:s}", "for", l->follows, "host", supervisor_host(l->hosts->sv));
+	put.value = text = value ? json_dump_text(value, &put.len) : NULL;
+	if (asprintf(&key, "%s%s", l->keys[LEAD_WAITING], l->hosts->agent) < 0)
+		key = NULL;
+	put.key = key;
+	if (text && key)
+		(void)!etcd_txn(l->etcd, &t, lead_limit_ms(l), reach_noted, l, &l->note);
+}
+
+static void reach_patience(void *arg)
+{
+	struct lead *l = arg;
+
+	if (l->state != LEAD_FOLLOWING || l->hosts->member->linked)
+		return;
+	loop_timer_arm(l->patience, reach_lease_ms(l));
+	if (!l->note && etcd_grant(l->etcd, REACH_LEASES * lead_ttl_s(l), lead_limit_ms(l),
+				reach_granted, l, &l->note) == 0)
+		log_info("etcd is told that this host does not reach the one that leads");
+}
+
+void lead_reach_begin(struct lead *l)
+{
+	if (!loop_timer_armed(l->patience))
+		loop_timer_arm(l->patience, reach_lease_ms(l));
+}
+
+void lead_reach_end(struct lead *l)
+{
+	loop_timer_disarm(l->patience);
+	if (!l->waiting && !l->note)
+		return;
+	l->note = etcd_cancel(l->note);
+	if (l->waiting)
+		(void)!etcd_revoke(l->etcd, l->waiting, lead_limit_ms(l), reach_noted, l, &l->note);
+	l->waiting = 0;
+}
+
+/* --- the head -----------------------------------------------------------------------------------
+ */
+
+static void reach_asked(void *arg, const struct etcd_answer *a)
+{
+	struct lead *l = arg;
+	int waiting = 0;
+
+	l->asking = NULL;
+	if (a->status != STATUS_OK || !l->short_ms || l->resigning || l->removing)
+		return;
+	for (size_t i = 0; i < a->results[0].n; i++) {
+		const struct etcd_entry *e = &a->results[0].entries[i];
+		json_error_t at;
+		_cleanup_json_ json_t *value = json_loadb(e->value, e->len, 0, &at);
+
+		waiting += !strcmp(json_get_string(value, "for", ""), l->hosts->agent);
+	}
+	if (!waiting)
+		return;
+	log_warning("%d hosts do not reach this one, which leads too few: another one may lead",
+		waiting);
+	l->yields_ms = hosts_now_ms() + REACH_LEASES * reach_lease_ms(l);
+	l->yielding = true;
+	lead_resign(l);
+}
+
+void lead_reach_look(struct lead *l)
+{
+	const struct etcd_op get = { .kind = ETCD_GET,
+		.key = l->keys[LEAD_WAITING],
+		.end = l->keys[LEAD_WAITING_END],
+		.limit = 16 };
+	const struct etcd_txn t = { .then_ops = &get, .n_then = 1 };
+	uint64_t now = hosts_now_ms();
+
+	if (head_has_enough(l->hosts->head)) {
+		l->short_ms = 0;
+		return;
+	}
+	if (!l->short_ms)
+		l->short_ms = now;
+	if (now - l->short_ms < REACH_LEASES * reach_lease_ms(l) || l->asking ||
+		!lead_confirmed(l) || l->resigning)
+		return;
+	(void)!etcd_txn(l->etcd, &t, lead_limit_ms(l), reach_asked, l, &l->asking);
+}
+
+/* --- both ---------------------------------------------------------------------------------------
+ */
+
+int lead_reach_timers(struct lead *l)
+{
+	return loop_timer_new(supervisor_loop(l->hosts->sv), reach_patience, l, &l->patience);
+}
+
+void lead_reach_free(struct lead *l)
+{
+	loop_timer_free(l->patience);
+}
