@@ -61,6 +61,14 @@ static bool lead_is_settled(const struct lead *l)
 	       m->state != MEMBER_FENCED;
 }
 
+/* Whether this host is in no group, and no worker lives here. */
+static bool lead_is_away(const struct lead *l)
+{
+	enum member_state state = l->hosts->member->state;
+
+	return state == MEMBER_AWAY || state == MEMBER_JOINING;
+}
+
 /* --- looking ------------------------------------------------------------------------------------
  */
 
@@ -71,7 +79,7 @@ static bool look_is_late(struct lead *l)
 	struct member *m = l->hosts->member;
 	char text[700];
 
-	if (m->linked || m->state != MEMBER_AWAY || hosts_now_ms() - l->since_ms < limit)
+	if (m->linked || !lead_is_away(l) || hosts_now_ms() - l->since_ms < limit)
 		return false;
 	snprintf(text, sizeof(text), "no host leads the group %s%s%s; gave up after %" PRIu64 " ms",
 		hosts_group(l->hosts), *l->told ? ": " : "", l->told, hosts_now_ms() - l->since_ms);
@@ -97,13 +105,13 @@ static bool look_differs(struct lead *l)
 	return true;
 }
 
-/* The group has ended: a host that was in it, or has looked before, takes its verdict. */
-static bool look_ended(struct lead *l, bool first)
+/* The group has ended: this host takes its verdict, unless that was there before it began. */
+static bool look_ended(struct lead *l)
 {
 	struct member *m = l->hosts->member;
 	const json_t *verdict = l->seen[LEAD_END].value;
 
-	if (!verdict || (first && !m->was_member) || m->state != MEMBER_AWAY)
+	if (!verdict || l->seen[LEAD_END].revision == l->old_end || !lead_is_away(l))
 		return false;
 	m->state = MEMBER_OVER;
 	supervisor_take_verdict(m->sv, verdict, false);
@@ -136,7 +144,6 @@ static int look_read(struct lead *l, const struct etcd_answer *a)
 static void look_answered(void *arg, const struct etcd_answer *a)
 {
 	struct lead *l = arg;
-	bool first = !l->looked;
 
 	l->call = NULL;
 	loop_timer_arm(l->retry, LEAD_RETRY_MS);
@@ -152,8 +159,10 @@ static void look_answered(void *arg, const struct etcd_answer *a)
 		lead_tell(l, "out of memory");
 		return;
 	}
+	if (!l->looked)
+		l->old_end = l->seen[LEAD_END].revision;
 	l->looked = true;
-	if (look_ended(l, first) || look_is_late(l) || look_differs(l))
+	if (look_is_late(l) || look_differs(l))
 		return;
 	if (!l->watch && !lead_is_settled(l) &&
 		etcd_watch_new(l->etcd, l->keys[LEAD_KEY], NULL, a->revision + 1, look_watched, l,
@@ -198,9 +207,13 @@ static void lead_judge(struct lead *l)
 	bool free = !e->value || (own && !l->candidate);
 
 	l->vacant = false;
+	if (look_ended(l))
+		return;
 	if (e->value && !own) {
 		lead_post(l, LEAD_EV_OTHER);
 	} else if (!free) {
+		l->revision = e->revision;
+		l->own_lease = e->lease;
 		lead_post(l, LEAD_EV_OWN);
 	} else if (member_has_workers(l->hosts->member->state)) {
 		l->vacant = true; /* their head may still answer */
@@ -215,6 +228,14 @@ static void lead_judge(struct lead *l)
 /* --- following ----------------------------------------------------------------------------------
  */
 
+/* Links of another secret end with it. */
+static void follow_drop_secret(struct lead *l)
+{
+	if (l->hosts->tls && l->hosts->member->link)
+		member_part(l->hosts->member);
+	l->hosts->tls = link_tls_free(l->hosts->tls);
+}
+
 /* Links have the secret of the group, which another one may have made meanwhile. */
 static int follow_secret(struct lead *l, struct error *err)
 {
@@ -225,7 +246,7 @@ static int follow_secret(struct lead *l, struct error *err)
 
 	if (l->hosts->tls && (z->token_file || l->secret_of == l->seen[LEAD_RUN].created))
 		return 0;
-	l->hosts->tls = link_tls_free(l->hosts->tls);
+	follow_drop_secret(l);
 	if (!secret && !z->token_file)
 		return error_set(err, -EPROTO, "%s in etcd has no secret", l->keys[LEAD_RUN]);
 	l->secret_of = l->seen[LEAD_RUN].created;
@@ -366,7 +387,7 @@ static int claim_secret(struct lead *l, struct error *err)
 	const struct spec_rendezvous *z = &l->hosts->spec->rendezvous;
 	const struct link_tls_options o = { .token = l->secret };
 
-	l->hosts->tls = link_tls_free(l->hosts->tls);
+	follow_drop_secret(l);
 	l->secret_of = 0;
 	if (lead_secret(l->secret) < 0)
 		return error_set(err, -EIO, "no random numbers");

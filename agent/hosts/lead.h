@@ -71,6 +71,7 @@ struct lead {
 	struct etcd_call *call;		     /* a look or a claim is under way */
 	struct loop_timer *retry, *turn;
 	bool looked;	   /* etcd has answered once */
+	int64_t old_end;   /* the revision of a verdict that was there then */
 	bool vacant;	   /* nobody leads, and workers live here yet */
 	char dead[40];	   /* the agent of a head that is certainly dead */
 	uint64_t since_ms; /* this host has not been in the group since then */

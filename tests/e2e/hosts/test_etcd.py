@@ -342,3 +342,26 @@ def test_no_etcd_is_told_and_waited_for(box):
     for r in results:
         assert "etcd: 10.77.0.3:2379: " in r.err
         assert "no host leads the group tests: " in r.err
+
+
+# How a group has ended
+
+
+def test_a_host_that_was_cut_off_at_the_end_takes_the_verdict_from_etcd(group):
+    first = group.start_led(0).wait_round(0, 1, 2)
+    group.net.unplug(2)
+    second = group.wait_round(0, 1, after=first)
+    for worker in second.workers.values():
+        group.kill_worker(worker, signal.SIGUSR1)
+    assert [group.runs[i].wait().rc for i in (0, 1)] == [0, 0]
+    assert set(group.etcd.keys()) == {"end"}
+    group.net.heal(2)
+    assert group.runs[2].wait().rc == 0
+
+
+def test_a_group_of_the_same_name_can_begin_at_once(group):
+    first = group.start().wait_round(0, 1, 2)
+    group.succeed(first)
+    second = group.start().wait_round(0, 1, 2, after=first)
+    assert "end" not in group.etcd.keys()
+    assert [r.rc for r in group.succeed(second)] == [0, 0, 0]
