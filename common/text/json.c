@@ -199,7 +199,8 @@ int json_parse(const char *text, size_t len, size_t max_bytes, json_t **ret, str
 	if (r < 0)
 		return r;
 	j = json_loadb(text, len, JSON_REJECT_DUPLICATES, &e);
-	if (!j && json_error_code(&e) == json_error_out_of_memory)
+	/* Without memory to begin with, jansson leaves the code as it was. */
+	if (!j && (!e.text[0] || json_error_code(&e) == json_error_out_of_memory))
 		return error_set(err, -ENOMEM, "out of memory");
 	if (!j)
 		return error_set(err, -EINVAL, "line %d, column %d: %s", e.line, e.column, e.text);
