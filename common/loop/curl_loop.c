@@ -17,6 +17,7 @@ struct curl_loop {
 	CURLM *multi;
 	struct loop_timer *timer;
 	struct curl_transfers active, done;
+	bool failed; /* a descriptor is not watched as it should be */
 };
 
 static void curl_loop_on_done(void *arg);
@@ -26,6 +27,25 @@ static void curl_loop_announce(struct curl_loop *c)
 	/* Without memory to defer: libcurl's timer comes anyway, and tries again. */
 	if (!TAILQ_EMPTY(&c->done) && loop_defer(c->loop, curl_loop_on_done, c) < 0)
 		loop_timer_arm(c->timer, 1);
+}
+
+static void curl_loop_end(struct curl_loop *c, struct curl_transfer *t, CURLcode result)
+{
+	c->curl->multi_remove_handle(c->multi, t->easy);
+	t->result = result;
+	t->done = true;
+	TAILQ_REMOVE(&c->active, t, entry);
+	TAILQ_INSERT_TAIL(&c->done, t, entry);
+}
+
+/* One of them would wait for ever, and libcurl does not say which. */
+static void curl_loop_fail(struct curl_loop *c)
+{
+	struct curl_transfer *t;
+
+	c->failed = false;
+	while ((t = TAILQ_FIRST(&c->active)))
+		curl_loop_end(c, t, CURLE_OUT_OF_MEMORY);
 }
 
 /* Moves transfers that libcurl has finished to the list of done ones. */
@@ -43,14 +63,11 @@ static void curl_loop_collect(struct curl_loop *c)
 		TAILQ_FOREACH (t, &c->active, entry)
 			if (t->easy == m->easy_handle)
 				break;
-		if (!t)
-			continue;
-		c->curl->multi_remove_handle(c->multi, t->easy);
-		t->result = result;
-		t->done = true;
-		TAILQ_REMOVE(&c->active, t, entry);
-		TAILQ_INSERT_TAIL(&c->done, t, entry);
+		if (t)
+			curl_loop_end(c, t, result);
 	}
+	if (c->failed)
+		curl_loop_fail(c);
 	curl_loop_announce(c);
 }
 
@@ -112,10 +129,12 @@ static int curl_loop_socket_fn(CURL *easy, curl_socket_t fd, int what, void *arg
 		return 0;
 	}
 	if (f)
-		return loop_fd_set(f, events) < 0 ? -1 : 0;
-	if (loop_fd_new(c->loop, fd, events, curl_loop_on_fd, c, &f) < 0)
-		return -1;
-	c->curl->multi_assign(c->multi, fd, f);
+		c->failed |= loop_fd_set(f, events) < 0;
+	else if (loop_fd_new(c->loop, fd, events, curl_loop_on_fd, c, &f) < 0)
+		c->failed = true;
+	else
+		c->curl->multi_assign(c->multi, fd, f);
+	/* After an error here libcurl's memory of its sockets is not to be trusted. */
 	return 0;
 }
 

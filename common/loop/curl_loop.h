@@ -40,7 +40,7 @@ const struct curl_library *curl_loop_library(const struct curl_loop *c);
 
 /* Starts the transfer. Also makes its sockets close-on-exec. 0 or -ENOMEM. */
 _must_check_ int curl_loop_add(struct curl_loop *c, struct curl_transfer *t);
-/* fn will not run. One that is not added is left alone. */
+/* fn will not run. Does nothing with a transfer that is not added. */
 void curl_loop_remove(struct curl_transfer *t);
 
 #endif
