@@ -16,6 +16,7 @@
 
 #define CURL_FUNCTIONS(X)      \
 	X(global_init)         \
+	X(version_info)        \
 	X(easy_init)           \
 	X(easy_setopt)         \
 	X(easy_cleanup)        \

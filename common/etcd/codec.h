@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What etcd's JSON gateway is sent and sends, as typed values. Its JSON is protobuf's: 64-bit
+ * Requests to etcd's JSON gateway and its answers, as typed values. Its JSON is protobuf's: 64-bit
  * integers are strings, bytes are base64, members that are zero or empty are left out. Pure.
  * Sources: api/etcdserverpb/rpc.proto of etcd; tried against 3.4.23.
  */
@@ -43,7 +43,7 @@ struct etcd_change {
 	size_t n;
 };
 
-/* What was decoded, with the memory that it points into: zeroed to begin with. */
+/* A decoded answer with the memory that it points into: zeroed to begin with. */
 struct etcd_decoded {
 	struct etcd_answer answer; /* a watch's message has cluster and revision of it */
 	struct etcd_change change;

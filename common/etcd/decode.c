@@ -412,8 +412,7 @@ static void refusal_of_cancel(const char *reason, struct etcd_refusal *ret)
 int etcd_decode_change(const char *text, size_t len, struct etcd_decoded *ret)
 {
 	struct etcd_change *c = &ret->change;
-	const char *reason;
-	json_t *result;
+	json_t *result = NULL;
 	int r = decode_streamed(text, len, ret, &result);
 
 	if (r == -EREMOTEIO) {
@@ -428,10 +427,9 @@ int etcd_decode_change(const char *text, size_t len, struct etcd_decoded *ret)
 		r = decode_number(result, "compact_revision", &c->compact_revision);
 	if (!r)
 		r = decode_events(ret, json_object_get(result, "events"));
-	reason = json_get_string(result, "cancel_reason", "");
 	if (!r && c->canceled && !c->compact_revision) {
 		c->refused = true;
-		refusal_of_cancel(reason, &c->refusal);
+		refusal_of_cancel(json_get_string(result, "cancel_reason", ""), &c->refusal);
 	}
 	return r;
 }

@@ -13,7 +13,7 @@
  *
  * Guarantees:
  * - A call ends within its limit_ms. A transaction is atomic; a read sees every write that was
- *   answered before the read was asked for, whoever wrote it.
+ *   answered before the read was asked for, of any client.
  * - Writes (transactions with a put or a delete, grants, revokes) are sent one at a time, in the
  *   order of the calls. Reads and keep-alives do not wait for them.
  * - A transaction is sent to etcd at most once, unless etcd has said that it did not carry it out.
@@ -52,8 +52,8 @@ struct etcd_options {
 	const char *user, *password; /* NULL: none */
 };
 
-/* Makes no system call but to load libcurl. 0, -EINVAL with err (field: the endpoint), -EOPNOTSUPP
- * with err where libcurl is missing or too old, or -ENOMEM. */
+/* Loads libcurl, and reaches no endpoint yet. 0, -EINVAL with err (field: the endpoint),
+ * -EOPNOTSUPP with err where libcurl is missing or too old, or -ENOMEM. */
 _must_check_ int etcd_new(
 	struct loop *loop, const struct etcd_options *o, struct etcd **ret, struct error *err);
 /* Open calls end without a callback, and their handles with them; watches report nothing more. A
@@ -163,7 +163,7 @@ _must_check_ int etcd_txn(struct etcd *e, const struct etcd_txn *t, int64_t limi
 	void *arg, struct etcd_call **ret);
 
 /* A lease of ttl_s seconds (etcd gives more where that is less than its minimum). A grant that
- * failed may leave a lease that nobody knows, until its TTL is over. */
+ * failed may leave a lease behind, until its TTL is over. */
 _must_check_ int etcd_grant(struct etcd *e, int64_t ttl_s, int64_t limit_ms, etcd_fn fn, void *arg,
 	struct etcd_call **ret);
 /* Keeps n leases (1 or more) alive, in one request. OK also where some, or all, are no more: see
@@ -188,9 +188,10 @@ enum etcd_watch_kind {
 	ETCD_WATCH_EVENTS, /* changes of one or more revisions, each whole */
 	ETCD_WATCH_DOWN,   /* the stream broke or was refused, text and status say why. The client
 			      opens it again after a while, without missing a change */
-	ETCD_WATCH_GAP,	   /* etcd no longer has the changes (they were compacted, or it is another
-			      cluster): read, and watch from the revision after that of the answer.
-			      The watch reports nothing more */
+	ETCD_WATCH_GAP,	   /* the changes cannot be had (they were compacted, it is another cluster,
+			      or they are more than ETCD_ANSWER_MAX at once): read, and watch from
+			      the revision after that of the answer. The watch reports nothing more
+			    */
 };
 
 struct etcd_event {

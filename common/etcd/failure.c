@@ -19,6 +19,7 @@ static const struct known known[] = {
 		.advice = "etcd has no leader (etcdserver: no leader): most of its members must "
 			  "be up and reach each other" },
 	{ "too many requests", STATUS_UNAVAILABLE, .certain = true, .elsewhere = true },
+	{ "not supported for learner", STATUS_UNAVAILABLE, .certain = true, .elsewhere = true },
 	{ "database space exceeded", STATUS_RESOURCE_EXHAUSTED, .certain = true,
 		.advice = "etcd is full (NOSPACE): compact and defragment it, then run etcdctl "
 			  "alarm disarm, or raise its --quota-backend-bytes" },

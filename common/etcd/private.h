@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the files of the client share; for nobody else. */
+/* Shared by the files of the client; no other room includes it. */
 
 #include "common/etcd/codec.h"
 #include "common/etcd/failure.h"

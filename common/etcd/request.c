@@ -68,7 +68,7 @@ static int request_send(struct etcd_request *r)
 		.limit_ms = r->q.limit_ms,
 		.connect_ms = r->q.connect_ms };
 
-	/* What another phase has taken of the time is for the caller's own timer to see. */
+	/* The caller's own timer counts the time of all phases together. */
 	snprintf(url, sizeof(url), "%s://%s%s", at->tls ? "https" : "http", at->name,
 		r->phase == QUESTION ? r->q.path : paths[r->phase]);
 	phase_request(r, &w);
@@ -85,7 +85,7 @@ static int request_begin(struct etcd_request *r)
 
 	bool user = e->user && !e->token && !e->no_users;
 
-	/* A member without a leader answers some questions, but gives nobody a token. */
+	/* A member without a leader answers some questions, but gives out no token. */
 	r->phase = user && (r->q.has_leader || r->logins) ? LOGIN : QUESTION;
 	return request_send(r);
 }

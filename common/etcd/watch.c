@@ -15,7 +15,7 @@
 enum {
 	RETRY_MIN_MS = 50,
 	RETRY_MAX_MS = 2000,
-	BEHIND_MAX = 6, /* times that a member may not have reached our revision yet */
+	BEHIND_MAX = 5, /* times that a member may not have reached our revision yet */
 };
 
 struct etcd_watch {
@@ -110,6 +110,11 @@ static void watch_down(struct etcd_watch *w, const struct etcd_failure *f)
 	char text[ENDPOINT_TEXT_MAX + sizeof(f->text) + 2];
 
 	snprintf(text, sizeof(text), "%s: %s", e->endpoints[endpoint].name, f->text);
+	/* A single message would fail again and again. */
+	if (f->status == STATUS_RESOURCE_EXHAUSTED) {
+		watch_gap(w, text);
+		return;
+	}
 	news.text = text;
 	if (f->user)
 		etcd_forget_token(e, etcd_request_token(w->request));

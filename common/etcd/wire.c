@@ -33,6 +33,22 @@ struct etcd_exchange {
 	char error[CURL_ERROR_SIZE];
 };
 
+/* The library must be able to leave a name that it is looking up. */
+static int check_library(const struct curl_library *curl, struct error *err)
+{
+	const curl_version_info_data *v = curl->version_info(CURLVERSION_NOW);
+
+	if (v->version_num < CURL_VERSION_BITS(7, 87, 0))
+		return error_set(err, -EOPNOTSUPP,
+			"libcurl %s is too old for etcd: 7.87 or later "
+			"is wanted",
+			v->version);
+	if (!(v->features & CURL_VERSION_ASYNCHDNS))
+		return error_set(err, -EOPNOTSUPP,
+			"this host's libcurl is built without AsynchDNS, which etcd wants");
+	return 0;
+}
+
 int etcd_wire_new(struct loop *loop, const struct etcd_wire_options *o, struct etcd_wire **ret,
 	struct error *err)
 {
@@ -44,11 +60,14 @@ int etcd_wire_new(struct loop *loop, const struct etcd_wire_options *o, struct e
 	w->loop = loop;
 	w->options = *o;
 	r = curl_loop_new(loop, &w->transfers, err);
+	if (!r) {
+		w->curl = curl_loop_library(w->transfers);
+		r = check_library(w->curl, err);
+	}
 	if (r < 0) {
 		etcd_wire_free(w);
 		return r;
 	}
-	w->curl = curl_loop_library(w->transfers);
 	*ret = w;
 	return 0;
 }
@@ -107,6 +126,16 @@ static bool is_certificate_refusal(const char *text)
 	       strstr(text, "alert unsupported certificate");
 }
 
+/* After the handshake of TLS: a server that refuses our certificate may do that without a word. */
+static bool is_silent_refusal(struct etcd_exchange *x)
+{
+	curl_off_t at = 0;
+
+	return !x->known && !etcd_exchange_status(x) &&
+	       !x->owner->curl->easy_getinfo(x->transfer.easy, CURLINFO_APPCONNECT_TIME_T, &at) &&
+	       at;
+}
+
 static void exchange_failure(struct etcd_exchange *x, CURLcode code, struct etcd_failure *ret)
 {
 	const char *text = x->error[0] ? x->error : x->owner->curl->easy_strerror(code);
@@ -137,6 +166,10 @@ static void exchange_failure(struct etcd_exchange *x, CURLcode code, struct etcd
 			"etcd does not accept our client certificate: name one that its "
 			"--trusted-ca-file has signed (%s)",
 			shown);
+	} else if (code != CURLE_OPERATION_TIMEDOUT && is_silent_refusal(x)) {
+		snprintf(ret->text, sizeof(ret->text),
+			"the server closed the connection: does it want a client certificate that "
+			"its --trusted-ca-file has signed?");
 	} else {
 		snprintf(ret->text, sizeof(ret->text), "%s%s%s", shown, m && m->advice ? ": " : "",
 			m && m->advice ? m->advice : "");
@@ -171,8 +204,8 @@ static size_t exchange_write_fn(char *data, size_t size, size_t n, void *arg)
 		x->too_large = true;
 		return 0;
 	}
-	if (x->len + n + 1 > x->room) {
-		size_t room = (x->len + n + 1) * 2;
+	if (x->len + n > x->room) {
+		size_t room = (x->len + n) * 2;
 		char *body = realloc(x->body, room);
 
 		if (!body) {
@@ -276,6 +309,9 @@ static int exchange_options(struct etcd_exchange *x, const struct etcd_wire_requ
 		SET(SSLCERT, o->cert);
 	if (o->key)
 		SET(SSLKEY, o->key);
+	/* A key that is encrypted is refused; without this its password is asked for at the
+	 * terminal. */
+	SET(KEYPASSWD, "");
 #undef SET
 	return bad ? -ENOMEM : 0;
 }

@@ -53,7 +53,7 @@ struct etcd_exchange *etcd_exchange_free(struct etcd_exchange *x);
 bool etcd_exchange_sent(const struct etcd_exchange *x, uint64_t *ret_ms);
 /* 0: no status has come. */
 int etcd_exchange_status(const struct etcd_exchange *x);
-/* What has come of the body, borrowed until the next turn. */
+/* The body as far as it has come, borrowed until the next turn. */
 const char *etcd_exchange_body(const struct etcd_exchange *x, size_t *ret_len);
 /* Forgets its first n bytes. */
 void etcd_exchange_consume(struct etcd_exchange *x, size_t n);
