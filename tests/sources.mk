@@ -107,6 +107,13 @@ unit_TESTS := \
 	common/base/similar \
 	common/base/stdfds \
 	common/base/sweep \
+	common/etcd/client \
+	common/etcd/cluster \
+	common/etcd/codec \
+	common/etcd/names \
+	common/etcd/nomem \
+	common/etcd/real \
+	common/etcd/watch \
 	common/loop/loop \
 	common/notice/http \
 	common/notice/notice \
@@ -242,6 +249,7 @@ pure_TESTS := \
 	common/base/platform \
 	common/base/signals \
 	common/base/similar \
+	common/etcd/codec \
 	common/notice/notice \
 	common/notice/noticer \
 	agent/queue/machine/deaths \
@@ -330,4 +338,4 @@ library_TOOLS := tests/tools/drudge tests/tools/libworker tests/tools/queueworke
 	tests/tools/racer bench/preempt \
 	bench/sharing bench/work_queue
 # libFuzzer targets: tests/fuzz/fuzz_<name>.c with seeds in tests/fuzz/corpus/<name>/
-fuzz_TARGETS := errorfile frame idl journal link record slurm spec yaml worker
+fuzz_TARGETS := errorfile etcd frame idl journal link record slurm spec yaml worker
