@@ -8,67 +8,14 @@
 
 #include "tests/unit/child.h"
 #include "tests/unit/random.h"
+#include "tests/unit/round_copy.h"
 #include "tests/unit/rounds_happenings.h"
 
-enum { SEEN = 1 << 23, HEALED_STEPS = 15 };
+enum { HEALED_STEPS = 15 };
 
-static uint64_t *seen;
-static unsigned long states, steps, recoveries;
+static unsigned long steps, recoveries;
 
 /* ---- copies of the world ---- */
-
-static void *copied(const void *p, size_t bytes)
-{
-	void *copy = malloc(bytes);
-
-	if (!copy)
-		wrong("no memory");
-	return memcpy(copy, p, bytes);
-}
-
-static struct round_host *copied_host(const struct round_host *h)
-{
-	struct round_host *c = copied(h, sizeof(*h));
-
-	c->run = strdup(h->run);
-	c->agent = strdup(h->agent);
-	c->boot = strdup(h->boot);
-	c->name = strdup(h->name);
-	c->replicas = copied(h->replicas, 3 * sizeof(int));
-	c->first_index = c->replicas + 1;
-	return c;
-}
-
-static struct round *copied_head(const struct round *r)
-{
-	struct round *c = copied(r, sizeof(*r));
-	size_t n = (size_t)r->size;
-
-	c->config.digest = strdup(r->config.digest);
-	c->config.roles.first_only = copied(r->config.roles.first_only, 2 * sizeof(bool));
-	c->world.roles = copied(r->world.roles, 2 * sizeof(int));
-	c->by_node_rank = copied(r->by_node_rank, MAX * sizeof(void *));
-	c->hosts = copied(r->hosts, n * sizeof(void *));
-	c->free_numbers = copied(r->free_numbers, n * sizeof(int));
-	c->dropped = copied(r->dropped, n * sizeof(void *));
-	c->ranked = copied(r->ranked, n * sizeof(*r->ranked));
-	c->chosen = copied(r->chosen, n * sizeof(void *));
-	c->space = copied(r->space, host_ranks_space_bytes(r->size));
-	c->orders = copied(r->orders, (2 * n + 8) * sizeof(*r->orders));
-	c->by_run = (struct chain){ 0 };
-	if (chain_reserve(&c->by_run) < 0)
-		wrong("no memory");
-	for (int i = 0; i < r->n_numbers; i++) {
-		if (!r->hosts[i])
-			continue;
-		c->hosts[i] = copied_host(r->hosts[i]);
-		if (c->hosts[i]->state != HOST_GONE)
-			chain_put(&c->by_run, &c->hosts[i]->by_run, c->hosts[i]->by_run.hash);
-	}
-	for (int i = 0; i < r->n_dropped; i++)
-		c->dropped[i] = c->hosts[r->dropped[i]->number];
-	return c;
-}
 
 /* The leases of the head point into the world itself, which stays where it is. */
 struct snapshot {
@@ -98,21 +45,9 @@ static void forget(struct snapshot *s)
 
 /* ---- which states are alike ---- */
 
-static void mix(uint64_t *h, uint64_t v)
-{
-	*h = (*h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
-	*h ^= *h >> 29;
-}
-
-/* Times count from now, and what is long over is all the same. */
 static void mix_time(uint64_t *h, uint64_t ms)
 {
-	if (ms == UINT64_MAX)
-		mix(h, 1);
-	else if (ms + 2 * LEASE < w.now)
-		mix(h, 2);
-	else
-		mix(h, ms - w.now + 1000);
+	mix_ms(h, ms, w.now, 2 * LEASE);
 }
 
 static uint64_t base_round(void)
@@ -200,10 +135,11 @@ static void mix_head(uint64_t *h)
 	}
 }
 
-static uint64_t hash_all(void)
+static uint64_t hash_all(int depth)
 {
 	uint64_t h = 7;
 
+	mix(&h, (uint64_t)depth);
 	mix_round(&h, (uint32_t)w.started);
 	mix(&h, w.starters | (uint64_t) !!w.head << 8);
 	if (w.head)
@@ -214,23 +150,6 @@ static uint64_t hash_all(void)
 	for (int i = 0; i < HOSTS; i++)
 		mix_host(&h, &w.h[i]);
 	return h;
-}
-
-static bool was_seen(int depth)
-{
-	uint64_t h = hash_all();
-	size_t i;
-
-	mix(&h, (uint64_t)depth);
-	h |= 1;
-	for (i = h % SEEN; seen[i] && seen[i] != h;)
-		i = (i + 1) % SEEN;
-	if (seen[i])
-		return true;
-	seen[i] = h;
-	if (++states > SEEN / 4 * 3)
-		ck_abort_msg("too many states");
-	return false;
 }
 
 /* ---- walks ---- */
@@ -275,7 +194,7 @@ static void walk(int depth)
 {
 	struct snapshot before;
 
-	if (was_seen(depth))
+	if (was_seen(hash_all(depth)))
 		return;
 	save(&before);
 	if (!depth) {
@@ -311,14 +230,13 @@ static void three_run(void)
 
 static void begin_walks(void)
 {
-	states = steps = recoveries = rounds_run = 0;
-	seen = calloc(SEEN, sizeof(*seen));
-	ck_assert_ptr_nonnull(seen);
+	steps = recoveries = rounds_run = 0;
+	seen_begin();
 }
 
 static void end_walks(const char *name)
 {
-	free(seen);
+	seen_end();
 	world_end();
 	if (getenv("ROUNDS_FIGURES"))
 		fprintf(stderr, "%s: %lu states, %lu steps, %lu recoveries, %lu rounds\n", name,
@@ -387,7 +305,7 @@ static void random_lives(bool record)
 {
 	uint32_t seed = record ? 20250101u : 977u;
 
-	states = steps = recoveries = rounds_run = 0;
+	steps = recoveries = rounds_run = 0;
 	for (int i = walk_length(6000, 1500, 40); i > 0; i--)
 		random_life(&seed, record);
 	if (getenv("ROUNDS_FIGURES"))
