@@ -64,6 +64,7 @@ unit_TESTS := \
 	agent/rounds/round_machine \
 	agent/rounds/round_nomem \
 	agent/rounds/tenure \
+	agent/rounds/tenure_model \
 	agent/store/kv \
 	agent/store/kv_nomem \
 	agent/store/store \
@@ -221,6 +222,7 @@ pure_TESTS := \
 	agent/rounds/round_machine \
 	agent/rounds/round_nomem \
 	agent/rounds/tenure \
+	agent/rounds/tenure_model \
 	agent/store/kv \
 	agent/store/kv_nomem \
 	agent/store/store \

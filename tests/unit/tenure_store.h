@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The store of tests/unit/tenure_world.h: who leads, on a lease, and the last round. Each request
+ * is one step of it, which may happen although no answer comes, or long after it was given up.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { HOSTS = 4 };
+
+struct lead_key {
+	uint64_t rev; /* 0: nobody leads */
+	int host, agent;
+	uint64_t until_ms;
+};
+
+struct state_key {
+	uint64_t rev; /* 0: there was no round yet */
+	uint64_t round;
+	unsigned hosts; /* bits of those that may have workers */
+	int rank[HOSTS], agent[HOSTS];
+	int head;
+};
+
+static struct store {
+	bool gone;
+	uint64_t rev;
+	struct lead_key lead;
+	struct state_key state;
+} store;
+
+enum request_kind {
+	REQUEST_NONE,
+	REQUEST_READ,
+	REQUEST_CLAIM,	/* the lead, where its revision and that of the state are these */
+	REQUEST_KEEP,	/* its lease */
+	REQUEST_RECORD, /* a round, where the revisions are these */
+};
+
+struct request {
+	enum request_kind kind;
+	int agent;
+	uint64_t sent_ms;
+	uint64_t lead_rev, state_rev;
+	struct state_key state;
+	/* The answer. */
+	bool happened, done;
+	struct lead_key lead; /* as they are after it */
+	struct state_key found;
+};
+
+static bool store_lets(const struct request *q, int host)
+{
+	switch (q->kind) {
+	case REQUEST_CLAIM:
+		return store.lead.rev == q->lead_rev && store.state.rev == q->state_rev;
+	case REQUEST_KEEP:
+		return store.lead.rev && store.lead.host == host && store.lead.agent == q->agent;
+	case REQUEST_RECORD:
+		return store.lead.rev == q->lead_rev;
+	case REQUEST_READ:
+	case REQUEST_NONE:
+		break;
+	}
+	return true;
+}
+
+static void store_does(struct request *q, int host, uint64_t now_ms, uint64_t ttl_ms)
+{
+	q->happened = true;
+	q->done = store_lets(q, host);
+	if (q->done && q->kind == REQUEST_CLAIM)
+		store.lead = (struct lead_key){ ++store.rev, host, q->agent, 0 };
+	if (q->done && (q->kind == REQUEST_CLAIM || q->kind == REQUEST_KEEP))
+		store.lead.until_ms = now_ms + ttl_ms;
+	if (q->done && q->kind == REQUEST_RECORD) {
+		store.state = q->state;
+		store.state.rev = ++store.rev;
+	}
+	q->lead = store.lead;
+	q->found = store.state;
+}
+
+static void store_time(uint64_t now_ms)
+{
+	if (!store.gone && store.lead.until_ms <= now_ms)
+		store.lead = (struct lead_key){ 0 };
+}
+
+/* It is there again; leases go on, or count anew. */
+static void store_returns(bool anew, uint64_t now_ms, uint64_t ttl_ms)
+{
+	store.gone = false;
+	if (anew && store.lead.rev)
+		store.lead.until_ms = now_ms + ttl_ms;
+	store_time(now_ms);
+}
