@@ -20,6 +20,7 @@ enum what_happens {
 	CUT_ASK, /* its requests to the store */
 	CUT_ANSWER,
 	HEAL_STORE,
+	COMES_LATE, /* a request that was given up */
 	STORE_GOES, /* i: nothing else, CUT_HALVES with it */
 	STORE_RETURNS, /* i: leases go on, count anew */
 	FAILURE,       /* of a worker: the head begins another round */
@@ -115,6 +116,15 @@ static bool host_is_cut(int i)
 	return cut;
 }
 
+/* The one of those who lead, or think so. */
+static struct whost *leader(int n)
+{
+	for (int i = 0; i < HOSTS; i++)
+		if (w.h[i].life == AGENT_UP && w.h[i].h.round && !n--)
+			return &w.h[i];
+	return NULL;
+}
+
 static bool can_happen(enum what_happens what, int i)
 {
 	const struct whost *a = &w.h[i];
@@ -142,12 +152,14 @@ static bool can_happen(enum what_happens what, int i)
 		return !a->cut_answer;
 	case HEAL_STORE:
 		return a->cut_ask || a->cut_answer;
+	case COMES_LATE:
+		return a->late.kind && !store.gone;
 	case STORE_GOES:
 		return !store.gone && i < 1;
 	case STORE_RETURNS:
 		return store.gone && i < 2;
 	case FAILURE:
-		return a->life == AGENT_UP && a->h.round;
+		return leader(i);
 	case NOTHING:
 		return !i;
 	case N_HAPPENINGS:
@@ -197,6 +209,10 @@ static void happen(enum what_happens what, int i)
 	case HEAL_STORE:
 		a->cut_ask = a->cut_answer = false;
 		break;
+	case COMES_LATE:
+		store_does(&a->late, i, w.now, LEASE);
+		a->late.kind = REQUEST_NONE;
+		break;
 	case STORE_GOES:
 		store.gone = true;
 		break;
@@ -204,6 +220,7 @@ static void happen(enum what_happens what, int i)
 		store_returns(i, w.now, LEASE);
 		break;
 	case FAILURE:
+		a = leader(i);
 		if (head_works(a)) {
 			round_restart(a->h.round, 0, w.now);
 			head_orders(a, NULL);
@@ -237,6 +254,7 @@ static void world_new(void)
 	memset(&store, 0, sizeof(store));
 	w.now = 1000000;
 	w.stop_ms = STEP;
+	w.loss_ms = 3 * LEASE;
 	for (int i = 0; i < HOSTS; i++) {
 		w.h[i].head = w.h[i].word_to = -1;
 		for (int j = 0; j < HOSTS; j++)

@@ -66,8 +66,10 @@ static void head_starts(const struct head *h, int i, uint64_t round)
 
 static void head_drops(struct head *h, int i)
 {
-	/* One that this head, or one before it, has started. */
-	if (w.h[i].worker && w.h[i].worker >> 32 <= h->key)
+	uint64_t key = w.h[i].worker >> 32;
+
+	/* One that leads no more may not know what its members do now. */
+	if (key && (key == h->key || tenure_confirmed(&h->tenure, w.now)))
 		wrong("a host is given up although its worker lives");
 	lease_remove(&h->leases, &h->of[i].held);
 	h->of[i].number = -1;
@@ -168,7 +170,7 @@ static void head_lost(struct whost *a, int i)
 /* The store has said so to a request that was sent then. */
 static void head_begins(struct whost *a, uint64_t sent_ms)
 {
-	static const struct tenure_times times = { .lease_ms = LEASE, .store_loss_ms = LOSS };
+	struct tenure_times times = { .lease_ms = LEASE, .store_loss_ms = w.loss_ms };
 	static const bool everywhere = false;
 	struct head *h = &a->h;
 	struct round_config config = { .min = MIN,
@@ -188,6 +190,7 @@ static void head_begins(struct whost *a, uint64_t sent_ms)
 		.lead_rev = a->leads.rev,
 		.state = a->said,
 		.may = a->said.hosts,
+		.must = a->said.hosts,
 		.keep_ms = w.now,
 		.leases = { .lease_ms = LEASE } };
 	h->round = round_new(&config, w.now);
@@ -353,7 +356,7 @@ static struct state_key head_next_state(const struct whost *a)
 static void head_knows(struct head *h, const struct state_key *state)
 {
 	h->state = *state;
-	h->may = state->hosts;
+	h->may = h->must = state->hosts;
 	h->unsure = false;
 }
 
@@ -367,13 +370,14 @@ static void head_records(struct whost *a)
 	if (!h->record || a->ask.kind || h->record_ms > w.now)
 		return;
 	next = head_next_state(a);
-	if (!tenure_confirmed(&h->tenure, w.now) && !h->unsure &&
-		!(next.hosts & ~h->state.hosts)) {
+	if (!tenure_confirmed(&h->tenure, w.now) && h->wrote &&
+		!(next.hosts & ~h->must)) {
 		round_recorded(h->round, h->record, w.now);
 		head_orders(a, NULL);
 		return;
 	}
 	h->may |= next.hosts;
+	h->must &= next.hosts;
 	h->record_ms = w.now + STEP;
 	request_sends(a, &a->ask,
 		(struct request){ .kind = REQUEST_RECORD,
@@ -434,14 +438,17 @@ static void head_hears_asked(struct whost *a)
 	a->ask.kind = REQUEST_NONE;
 	if (!head_is_lead(a, &q.lead))
 		return;
-	if (!head_owns_state(a, &q.found) && !(q.done && q.kind == REQUEST_RECORD)) {
+	if (!q.lead.rev) {
+		head_reclaims(a, &q.found);
+		return;
+	}
+	if (!(q.done && q.kind == REQUEST_RECORD) && !head_owns_state(a, &q.found)) {
 		tenure_lost(&h->tenure);
 		return;
 	}
+	head_knows(h, &q.found);
 	if (q.kind == REQUEST_CLAIM && q.done)
 		tenure_kept(&h->tenure, q.sent_ms, LEASE);
-	if (q.done || q.lead.rev)
-		head_knows(h, &q.found);
 	if (q.kind == REQUEST_RECORD && q.done) {
 		h->wrote = true;
 		round_recorded(h->round, q.state.round, w.now);

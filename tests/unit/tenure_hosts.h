@@ -390,7 +390,7 @@ static int deliver_up(int i, int j, int k)
 	struct queue *q = &w.link[i][j].up;
 	int n = 0;
 
-	while (n < k && q->n && !is_cut(i, j) && w.h[j].life != AGENT_STOPPED) {
+	while (n < k && q->n && arrives(i, j) && w.h[j].life != AGENT_STOPPED) {
 		struct message m = take_message(q);
 
 		n++;
@@ -406,7 +406,7 @@ static int deliver_down(int i, int j, int k)
 	struct whost *a = &w.h[i];
 	int n = 0;
 
-	while (n < k && q->n && !is_cut(j, i) && a->life == AGENT_UP) {
+	while (n < k && q->n && arrives(j, i) && a->life == AGENT_UP) {
 		struct message m = take_message(q);
 
 		n++;
@@ -417,9 +417,15 @@ static int deliver_down(int i, int j, int k)
 	return n;
 }
 
+static bool request_is_due(const struct request *q, int i)
+{
+	return q->kind && !q->happened && !store.gone && !w.h[i].cut_ask &&
+	       !(w.held_ask >> i & 1);
+}
+
 static int request_happens(struct request *q, int i)
 {
-	if (!q->kind || q->happened || store.gone || w.h[i].cut_ask)
+	if (!request_is_due(q, i))
 		return 0;
 	store_does(q, i, w.now, LEASE);
 	return 1;
@@ -429,13 +435,10 @@ static int request_happens(struct request *q, int i)
 static int deliver_store(int i)
 {
 	struct whost *a = &w.h[i];
-	int n = request_happens(&a->late, i) + request_happens(&a->keep, i) +
-		request_happens(&a->ask, i);
+	int n = request_happens(&a->keep, i) + request_happens(&a->ask, i);
 	bool leads;
 
-	if (a->late.happened)
-		a->late = (struct request){ 0 };
-	if (store.gone || a->cut_answer || a->life != AGENT_UP)
+	if (store.gone || a->cut_answer || w.held_answer >> i & 1 || a->life != AGENT_UP)
 		return n;
 	leads = head_works(a);
 	if (a->keep.kind && a->keep.happened) {
@@ -456,7 +459,7 @@ static int deliver_word(int i)
 	int to = w.h[i].word_to, agent = w.h[i].word_agent;
 	struct whost *a = &w.h[to < 0 ? 0 : to];
 
-	if (to < 0 || is_cut(i, to) || a->life != AGENT_UP)
+	if (to < 0 || !arrives(i, to) || a->life != AGENT_UP)
 		return 0;
 	w.h[i].word_to = -1;
 	if (agent > a->dead[i])
@@ -502,8 +505,7 @@ static void world_settle(void)
 			for (int j = 0; j < HOSTS; j++)
 				n += deliver_down(i, j, QUEUE);
 		for (int i = 0; i < HOSTS; i++)
-			n += (w.h[i].ask.kind && !w.h[i].ask.happened && !store.gone &&
-				!w.h[i].cut_ask);
+			n += request_is_due(&w.h[i].ask, i) || request_is_due(&w.h[i].keep, i);
 	}
 	check_workers();
 	check_heads();

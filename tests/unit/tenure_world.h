@@ -25,7 +25,7 @@
 #include <string.h>
 
 /* The turns of tenure.h are 200 ms and a rank. */
-enum { MIN = 2, MAX = 3, LEASE = 1000, TENTH = LEASE / 10, STEP = LEASE / 5, LOSS = 3 * LEASE };
+enum { MIN = 2, MAX = 3, LEASE = 1000, TENTH = LEASE / 10, STEP = LEASE / 5 };
 enum { QUEUE = 10, STARTS = 8 };
 
 enum agent_life { AGENT_DEAD, AGENT_UP, AGENT_STOPPED };
@@ -81,7 +81,7 @@ struct head {
 	struct tenure_past past;
 	uint64_t lead_rev;
 	struct state_key state; /* in the store, as far as is known */
-	unsigned may;		/* the hosts of all rounds that the store may hold */
+	unsigned may, must;	/* the hosts of any, of all rounds that the store may hold */
 	bool unsure;		/* whether a write has happened */
 	bool wrote;		/* this head has recorded a round */
 	uint64_t record;	/* the round that is to be recorded; 0: none */
@@ -130,6 +130,8 @@ static struct world {
 	struct whost h[HOSTS];
 	struct link link[HOSTS][HOSTS]; /* from the member to the head */
 	unsigned cut[HOSTS];		/* bits of the hosts that nothing reaches from here */
+	unsigned held[HOSTS];		/* bits of those that what is sent reaches later */
+	unsigned held_ask, held_answer; /* ... and of those whose way to the store is slow */
 	uint64_t heads;			/* so far */
 	struct {
 		uint64_t key;
@@ -137,6 +139,7 @@ static struct world {
 	} started[STARTS]; /* what START was sent for last, and to whom */
 	int n_started;
 	int first;		     /* whose requests the store gets first */
+	uint64_t loss_ms;	     /* how long a head goes on without the store */
 	uint64_t stop_ms; /* how long workers take to stop */
 	enum round_on_join on_join;
 } w;
@@ -144,9 +147,10 @@ static struct world {
 static char trail[4096];
 static unsigned long rounds_run, heads_led, heads_alone;
 
+static int current_life;
 static void wrong(const char *what)
 {
-	ck_abort_msg("%s, after%s", what, trail);
+	ck_abort_msg("%d: %s, after%s", current_life, what, trail);
 }
 
 static int host_index(const struct whost *h)
@@ -157,6 +161,11 @@ static int host_index(const struct whost *h)
 static bool is_cut(int from, int to)
 {
 	return w.cut[from] >> to & 1;
+}
+
+static bool arrives(int from, int to)
+{
+	return !((w.cut[from] | w.held[from]) >> to & 1);
 }
 
 static uint64_t round_key(uint64_t head, uint64_t round)

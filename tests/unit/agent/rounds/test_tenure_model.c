@@ -60,7 +60,7 @@ static void note(enum what_happens what, int i)
 {
 	static const char *const names[N_HAPPENINGS] = { "-", "start", "crash", "stop", "continue",
 		"cut", "cut-up", "cut-down", "cut-halves", "heal", "cut-ask", "cut-answer",
-		"heal-store", "store-goes", "store-returns", "failure" };
+		"heal-store", "late", "store-goes", "store-returns", "failure" };
 	size_t n = strlen(trail);
 
 	if (n + 32 > sizeof(trail)) {
@@ -70,6 +70,8 @@ static void note(enum what_happens what, int i)
 	snprintf(trail + n, sizeof(trail) - n, what ? " %s%d" : " -", names[what], i);
 }
 
+static bool trace;
+static void dump(const char *what, int i);
 /* The world is another one afterwards. */
 static void all_heals(void)
 {
@@ -83,6 +85,8 @@ static void all_heals(void)
 				happen(repairs[k], i);
 	if (store.gone)
 		happen(STORE_RETURNS, 1);
+	memset(w.held, 0, sizeof(w.held));
+	w.held_ask = w.held_answer = 0;
 	recoveries++;
 	agents_look_at_time();
 	world_settle();
@@ -90,6 +94,7 @@ static void all_heals(void)
 		if (hosts_run() >= MIN)
 			return;
 		world_step(STEP);
+		dump("healed", (int)i);
 		if (i > longest)
 			longest = i;
 	}
@@ -110,25 +115,61 @@ static void some_run(int n)
 		wrong("they do not run");
 }
 
+static void dump(const char *what, int i)
+{
+
+	if (!trace)
+		return;
+	fprintf(stderr, "%lu %s%d  [lead %d.%d rev %lu until %ld] [state rev %lu round %lu hosts %x head %d]%s\n", (unsigned long)w.now - 1000000, what, i,
+		store.lead.rev ? store.lead.host : -1, store.lead.agent, (unsigned long)store.lead.rev, (long)store.lead.until_ms - 1000000,
+		(unsigned long)store.state.rev, (unsigned long)store.state.round, store.state.hosts, store.state.head, store.gone ? " GONE" : "");
+	for (int k = 0; k < HOSTS; k++) {
+		struct whost *a = &w.h[k];
+		fprintf(stderr, "   %d.%d life %d %s/%s head %d.%d%s worker %lx ses %u ans %ld dead %ld cut %x%s%s", k, a->agent, a->life, member_state_name(a->state), lead_state_name(a->lead), a->head, a->head_agent, a->linked ? "L" : "", (unsigned long)a->worker, a->session, (long)a->answer_ms - 1000000, (long)(a->lease.deadline_ms - 1000000), w.cut[k], a->cut_ask ? " noask" : "", a->cut_answer ? " noanswer" : "");
+		if (a->h.round) {
+			fprintf(stderr, "  HEAD key %lu %s round %lu kept %ld until %ld may %x st %x led %ld heard %ld acked", (unsigned long)a->h.key, round_state_name(round_state(a->h.round)), (unsigned long)round_number(a->h.round), (long)a->h.tenure.kept_ms - 1000000, (long)head_until_ms(&a->h) - 1000000, a->h.may, a->h.state.hosts, (long)a->h.past.led_ms - 1000000, (long)a->h.past.heard_ms - 1000000);
+			for (int m = 0; m < HOSTS; m++)
+				fprintf(stderr, " %ld%s%s", (long)a->h.of[m].acked_ms - 1000000, a->h.of[m].number >= 0 ? host_state_name(round_host(a->h.round, a->h.of[m].number)->state) : "", a->h.of[m].join.kind ? "J" : "");
+		}
+		fprintf(stderr, "\n");
+	}
+}
+
+/* Some of what is on its way arrives later than the rest. */
+static void some_is_slow(uint32_t *seed, uint32_t slow)
+{
+	w.first = (int)(next_random(seed) % HOSTS);
+	for (int i = 0; i < HOSTS; i++)
+		w.held[i] = next_random(seed) % 8 < slow ? next_random(seed) & ~(1u << i) : 0;
+	w.held_ask = next_random(seed) % 8 < slow ? next_random(seed) : 0;
+	w.held_answer = next_random(seed) % 8 < slow ? next_random(seed) : 0;
+}
+
+/* Each life has few kinds of happenings, so that some of them come often. */
 static void random_life(uint32_t *seed)
 {
 	static const enum what_happens repairs[] = { START_AGENT, CONTINUE_AGENT, HEAL_HOST,
 		HEAL_STORE, STORE_RETURNS };
-	uint32_t quiet = next_random(seed) % 12, luck = next_random(seed) % 4 + 1;
-	uint32_t fine = next_random(seed) % 2;
+	uint32_t quiet = next_random(seed) % 12, luck = next_random(seed) % 5;
+	uint32_t slow = next_random(seed) % 2 ? next_random(seed) % 5 : 0;
+	uint32_t fine = next_random(seed) % 2, kinds = next_random(seed) % 6 + 2;
+	enum what_happens some[7];
 
 	world_new();
 	w.on_join = next_random(seed) % 3;
 	w.stop_ms = STEP * (1 + next_random(seed) % 2 * 9);
+	w.loss_ms = LEASE * (1 + next_random(seed) % 8);
+	for (uint32_t i = 0; i < kinds; i++)
+		some[i] = next_random(seed) % N_HAPPENINGS;
 	if (next_random(seed) % 4)
-		some_run(next_random(seed) % 2 ? HOSTS : MIN);
+		some_run((int)(next_random(seed) % 3) + MIN);
 	for (int i = 0; i < 150; i++) {
-		enum what_happens what = next_random(seed) % N_HAPPENINGS;
+		enum what_happens what = some[next_random(seed) % kinds];
 		int host = (int)(next_random(seed) % HOSTS);
 
 		if (next_random(seed) % 8 < luck)
 			what = repairs[next_random(seed) % 5];
-		w.first = (int)(next_random(seed) % HOSTS);
+		some_is_slow(seed, slow);
 		steps++;
 		if (next_random(seed) % 12 >= quiet && can_happen(what, host)) {
 			note(what, host);
@@ -136,10 +177,12 @@ static void random_life(uint32_t *seed)
 		} else {
 			note(NOTHING, 0);
 		}
+		dump("  did", what * 10 + host);
 		if (next_random(seed) % 4)
 			world_step(fine ? TENTH * (1 + next_random(seed) % 2) : STEP);
 		else
 			world_settle();
+		dump("stepped", 0);
 	}
 	all_heals();
 	world_end();
@@ -151,7 +194,9 @@ START_TEST(random_lives)
 
 	steps = recoveries = rounds_run = longest = 0;
 	for (int i = walk_length(getenv("LIVES") ? atoi(getenv("LIVES")) : 6000, 1500, 40); i > 0; i--)
-		random_life(&seed);
+{ uint32_t life = next_random(&seed) << 8; static int number; number++;
+	  if (getenv("LIFE")) { if (number != atoi(getenv("LIFE"))) continue; trace = true; }
+	 current_life = number;	random_life(&life);}
 	if (getenv("ROUNDS_FIGURES"))
 		fprintf(stderr, "random: %lu steps, %lu recoveries, %lu steps at most, %lu rounds, "
 			"%lu heads, %lu rounds started without the store\n", steps, recoveries, longest,
