@@ -9,7 +9,9 @@
  * that, nobody else leads. A head that the store does not confirm, because one of them cannot be
  * reached, goes on while every host of the last round that the store knows has acknowledged an
  * answer of it that is no older than three beats: none of them can have joined another head before
- * that. It has nothing new to say to the store meanwhile, so no other host gets in.
+ * that. It has nothing new to say to the store meanwhile, so no other host gets in. What it starts
+ * again without the store are hosts of a round that it has recorded itself: the next head takes the
+ * host that wrote the last round for the old head's.
  *
  * When that ends as well, the head answers no more beats, and kills the workers of its own host;
  * those of the others die by their leases. If its agent cannot, its guard does.
@@ -49,7 +51,9 @@ void tenure_lost(struct tenure *t);
 bool tenure_confirmed(const struct tenure *t, uint64_t now_ms);
 /* The time from which on this host leads no more, where nothing comes until then. acked_ms: when
  * the oldest answer was sent among the newest that each host of the last round in the store has
- * acknowledged; TENURE_NEVER: there is no such host. */
+ * acknowledged; TENURE_NEVER: there is no such host. A JOIN acknowledges nothing, since its answer
+ * may be lost: 0 until a beat does, or what the host has acknowledged before. While it is not known
+ * whether a write has happened, the hosts are those of the round before it, and of its own. */
 uint64_t tenure_until_ms(const struct tenure *t, uint64_t acked_ms);
 
 /* ---- the head after it ---- */

@@ -84,7 +84,7 @@ static int head_admits(struct head *h, const struct round_order *o, const struct
 	k->session = join->session;
 	lease_add(&h->leases, &k->held, w.now);
 	memset(k->answer_ms, 0, sizeof(k->answer_ms));
-	k->answer_ms[1] = k->acked_ms = w.now;
+	k->answer_ms[1] = w.now;
 	return i;
 }
 
@@ -219,7 +219,7 @@ static void head_begins(struct whost *a, uint64_t sent_ms)
 /* A request that is given up may have happened, or happen yet. */
 static void request_ends(struct whost *a, struct request *q)
 {
-	if (q->kind != REQUEST_NONE && q->kind != REQUEST_READ && !q->happened)
+	if ((q->kind == REQUEST_CLAIM || q->kind == REQUEST_RECORD) && !q->happened)
 		a->late = *q;
 	q->kind = REQUEST_NONE;
 }

@@ -56,11 +56,10 @@ static bool store_lets(const struct request *q, int host)
 {
 	switch (q->kind) {
 	case REQUEST_CLAIM:
+	case REQUEST_RECORD:
 		return store.lead.rev == q->lead_rev && store.state.rev == q->state_rev;
 	case REQUEST_KEEP:
 		return store.lead.rev && store.lead.host == host && store.lead.agent == q->agent;
-	case REQUEST_RECORD:
-		return store.lead.rev == q->lead_rev;
 	case REQUEST_READ:
 	case REQUEST_NONE:
 		break;
