@@ -15,6 +15,7 @@ enum what_happens {
 	CUT_HOST, /* from all others, both ways */
 	CUT_UP,	  /* nothing from it reaches the others */
 	CUT_DOWN, /* nothing reaches it */
+	CUT_NEXT,   /* it and the next one, both ways */
 	CUT_HALVES, /* it and the next one from the two others */
 	HEAL_HOST,
 	CUT_ASK, /* its requests to the store */
@@ -142,6 +143,8 @@ static bool can_happen(enum what_happens what, int i)
 	case CUT_UP:
 	case CUT_DOWN:
 		return !host_is_cut(i);
+	case CUT_NEXT:
+		return !is_cut(i, (i + 1) % HOSTS) || !is_cut((i + 1) % HOSTS, i);
 	case CUT_HALVES:
 		return i != 2 && is_whole();
 	case HEAL_HOST:
@@ -193,6 +196,10 @@ static void happen(enum what_happens what, int i)
 		for (int j = 0; j < HOSTS; j++)
 			if (what != CUT_UP && j != i)
 				w.cut[j] |= 1u << i;
+		break;
+	case CUT_NEXT:
+		w.cut[i] |= 1u << (i + 1) % HOSTS;
+		w.cut[(i + 1) % HOSTS] |= 1u << i;
 		break;
 	case CUT_HALVES:
 		cut_halves(halves(i));

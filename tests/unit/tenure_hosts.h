@@ -167,24 +167,44 @@ static void member_hears(struct whost *a, const struct message *m)
 		member_posts(a, MEMBER_EV_JOINED);
 }
 
-/* Its host cannot be told from one that is slow where only one direction is cut. */
+/* A link that has broken is made again while the lease holds, or when the store says who leads. */
+static bool member_wants_link(const struct whost *a)
+{
+	return a->lead == LEAD_FOLLOWING || a->lead == LEAD_LEADING ||
+	       (a->lead != LEAD_CLAIMING && member_beats(a));
+}
+
+static void member_links(struct whost *a)
+{
+	struct whost *b = &w.h[a->head];
+
+	a->linked = true;
+	a->head_key = b->h.key;
+	a->leads = (struct lead_key){ .host = a->head, .agent = a->head_agent };
+	if (a == b)
+		return;
+	request_ends(a, &a->ask); /* it looks no more */
+	lead_posts(a, LEAD_EV_OTHER);
+}
+
+/* Where only one direction is cut, the other end seems to be slow. */
 static void member_looks_at_link(struct whost *a)
 {
 	int i = host_index(a);
 	struct whost *b = a->head < 0 ? NULL : &w.h[a->head];
-	bool there = b && b->life != AGENT_DEAD && b->h.round;
+	bool there = b && b->life != AGENT_DEAD && b->h.round, up, down;
 
-	if (a->linked) {
-		if (is_cut(i, a->head) ? is_cut(a->head, i)
-				       : !is_cut(a->head, i) && (!there || b->h.key != a->head_key))
-			a->linked = false;
-		if (!a->linked && a->lead == LEAD_FOLLOWING)
+	if (!b)
+		return;
+	up = !is_cut(i, a->head);
+	down = !is_cut(a->head, i);
+	if (a->linked && up == down && !(up && there && b->h.key == a->head_key)) {
+		a->linked = false;
+		if (a->lead == LEAD_FOLLOWING)
 			lead_posts(a, LEAD_EV_LOST);
-	} else if (there && b->agent == a->head_agent && !is_cut(i, a->head) &&
-		   !is_cut(a->head, i) && (a->lead == LEAD_FOLLOWING || a == b)) {
-		a->linked = true;
-		a->head_key = b->h.key;
 	}
+	if (!a->linked && there && b->agent == a->head_agent && up && down && member_wants_link(a))
+		member_links(a);
 	if (a->linked && a->state == MEMBER_AWAY)
 		member_posts(a, MEMBER_EV_LINKED);
 }
@@ -225,6 +245,17 @@ static uint64_t host_turn_ms(int i, const struct state_key *s)
 		__builtin_popcount(s->hosts));
 }
 
+static bool is_dead(const struct whost *a, const struct lead_key *lead)
+{
+	return lead->rev && a->dead[lead->host] >= lead->agent;
+}
+
+/* Its workers live, and are of a head that may answer yet. */
+static bool may_be_led(const struct whost *a)
+{
+	return a->worker && a->dead[a->head] < a->head_agent;
+}
+
 static void lead_acts(struct whost *a, enum lead_action action)
 {
 	switch (action) {
@@ -240,6 +271,8 @@ static void lead_acts(struct whost *a, enum lead_action action)
 		a->due_ms = w.now + host_turn_ms(host_index(a), &a->said);
 		break;
 	case LEAD_DO_CLAIM:
+		if (may_be_led(a))
+			wrong("a host tries to lead while its head may answer");
 		request_ends(a, &a->ask);
 		request_sends(a, &a->ask, (struct request){ .kind = REQUEST_READ });
 		break;
@@ -281,11 +314,6 @@ static void lead_posts(struct whost *a, enum lead_event e)
 	lead_acts(a, c.action);
 }
 
-static bool is_dead(const struct whost *a, const struct lead_key *lead)
-{
-	return lead->rev && a->dead[lead->host] >= lead->agent;
-}
-
 static void seeker_hears_who_leads(struct whost *a, const struct request *q)
 {
 	a->leads = q->lead;
@@ -294,7 +322,8 @@ static void seeker_hears_who_leads(struct whost *a, const struct request *q)
 		if (!a->worker)
 			lead_posts(a, LEAD_EV_NOBODY);
 	} else if (is_dead(a, &q->lead)) {
-		lead_posts(a, LEAD_EV_DEAD);
+		if (!may_be_led(a))
+			lead_posts(a, LEAD_EV_DEAD);
 	} else if (q->lead.host != host_index(a) || q->lead.agent != a->agent) {
 		lead_posts(a, LEAD_EV_OTHER);
 	} else if (!a->keep.kind) {
@@ -406,13 +435,13 @@ static int deliver_down(int i, int j, int k)
 	struct whost *a = &w.h[i];
 	int n = 0;
 
-	while (n < k && q->n && arrives(j, i) && a->life == AGENT_UP) {
+	while (n < k && q->n && arrives(j, i) && a->life == AGENT_UP && a->linked &&
+		a->head == j) {
 		struct message m = take_message(q);
 
 		n++;
 		member_looks_at_lease(a);
-		if (a->head == j)
-			member_hears(a, &m);
+		member_hears(a, &m);
 	}
 	return n;
 }
@@ -464,7 +493,7 @@ static int deliver_word(int i)
 	w.h[i].word_to = -1;
 	if (agent > a->dead[i])
 		a->dead[i] = agent;
-	if (!a->linked || (a->head == i && a->head_agent == agent))
+	if (a->linked ? a->head == i && a->head_agent <= agent : !may_be_led(a))
 		lead_posts(a, LEAD_EV_DEAD);
 	return 1;
 }

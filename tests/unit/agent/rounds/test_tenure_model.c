@@ -59,7 +59,7 @@ static void forget(struct snapshot *s)
 static void note(enum what_happens what, int i)
 {
 	static const char *const names[N_HAPPENINGS] = { "-", "start", "crash", "stop", "continue",
-		"cut", "cut-up", "cut-down", "cut-halves", "heal", "cut-ask", "cut-answer",
+		"cut", "cut-up", "cut-down", "cut-next", "cut-halves", "heal", "cut-ask", "cut-answer",
 		"heal-store", "late", "store-goes", "store-returns", "failure" };
 	size_t n = strlen(trail);
 
@@ -136,6 +136,21 @@ static void dump(const char *what, int i)
 	}
 }
 
+/* Host 0 leads n hosts without the store, while host 3 leads in the store. */
+static void two_lead(int n)
+{
+	some_run(n);
+	happen(CUT_ASK, 0);
+	happen(CUT_HOST, 3);
+	happen(START_AGENT, 3);
+	for (int i = 0; i < 7; i++)
+		world_step(STEP);
+	if (!w.h[3].h.round || hosts_run() != n)
+		wrong("they do not lead both");
+	heal_host(3);
+	happen(CUT_NEXT, 3);
+}
+
 /* Some of what is on its way arrives later than the rest. */
 static void some_is_slow(uint32_t *seed, uint32_t slow)
 {
@@ -159,10 +174,12 @@ static void random_life(uint32_t *seed)
 	world_new();
 	w.on_join = next_random(seed) % 3;
 	w.stop_ms = STEP * (1 + next_random(seed) % 2 * 9);
-	w.loss_ms = LEASE * (1 + next_random(seed) % 8);
+	w.loss_ms = LEASE * (2 + next_random(seed) % 8);
 	for (uint32_t i = 0; i < kinds; i++)
 		some[i] = next_random(seed) % N_HAPPENINGS;
-	if (next_random(seed) % 4)
+	if (next_random(seed) % 3 == 0)
+		two_lead((int)(next_random(seed) % 2) + MIN);
+	else if (next_random(seed) % 4)
 		some_run((int)(next_random(seed) % 3) + MIN);
 	for (int i = 0; i < 150; i++) {
 		enum what_happens what = some[next_random(seed) % kinds];
