@@ -260,7 +260,7 @@ static void world_new(void)
 	memset(&w, 0, sizeof(w));
 	memset(&store, 0, sizeof(store));
 	w.now = 1000000;
-	w.stop_ms = STEP;
+	w.prepare_ms = w.stop_ms = STEP;
 	w.loss_ms = 3 * LEASE;
 	for (int i = 0; i < HOSTS; i++) {
 		w.h[i].head = w.h[i].word_to = -1;

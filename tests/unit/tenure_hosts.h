@@ -53,7 +53,7 @@ static void member_acts(struct whost *a, enum member_action action)
 		member_joins(a);
 		break;
 	case MEMBER_DO_PREPARE:
-		a->ready_ms = w.now + STEP;
+		a->ready_ms = w.now + w.prepare_ms;
 		break;
 	case MEMBER_DO_SAY_PREPARED:
 		member_says(a, HOST_EV_PREPARED);

@@ -140,6 +140,7 @@ static struct world {
 	int n_started;
 	int first;		     /* whose requests the store gets first */
 	uint64_t loss_ms;	     /* how long a head goes on without the store */
+	uint64_t prepare_ms;	     /* how long hosts take to prepare */
 	uint64_t stop_ms; /* how long workers take to stop */
 	enum round_on_join on_join;
 } w;

@@ -470,6 +470,7 @@ static void random_life(uint32_t *seed)
 
 	world_new();
 	w.on_join = next_random(seed) % 3;
+	w.prepare_ms = fine ? TENTH : STEP;
 	w.stop_ms = STEP * (1 + next_random(seed) % 2 * 9);
 	w.loss_ms = LEASE * (2 + next_random(seed) % 8);
 	for (uint32_t i = 0; i < kinds; i++)
@@ -599,6 +600,145 @@ START_TEST(a_record_that_comes_late_changes_nothing)
 }
 END_TEST
 
+static void cut_pair(int i, int j)
+{
+	w.cut[i] |= 1u << j;
+	w.cut[j] |= 1u << i;
+}
+
+static void story_ends(void)
+{
+	tenths(25);
+	all_heals();
+	world_end();
+}
+
+/* Host 1 leaves the head, which has answered host 2 last just before it leads no more; and then
+ * only the guards of both can kill. */
+START_TEST(those_who_stay_with_the_old_head_live_as_long_as_they_may)
+{
+	world_new();
+	w.loss_ms = 8 * LEASE;
+	two_lead(MAX);
+	tells(STOP_AGENT, 2);
+	tenths(3);
+	tells(CONTINUE_AGENT, 2); /* its beats come between those of the others */
+	world_settle();
+	tenths(2);
+	w.held[0] = 1u << 1;
+	tenths(1);
+	cut_pair(0, 1);
+	tenths(1);
+	ck_assert_int_eq(w.h[1].head, 3);
+	ck_assert_uint_eq(w.h[3].h.past.heard_ms, w.now - 3 * TENTH);
+	tenths(2);
+	tells(STOP_AGENT, 0);
+	tells(STOP_AGENT, 2);
+	ck_assert(w.h[0].worker && w.h[2].worker);
+	story_ends();
+}
+END_TEST
+
+/* Host 1 takes over at once, which has heard nothing for long; host 2 has just been answered. */
+START_TEST(a_member_lives_a_lease_after_its_head)
+{
+	world_new();
+	some_run(MAX);
+	w.cut[0] |= 1u << 1;
+	tenths(8);
+	tells(CRASH_AGENT, 0);
+	tells(STOP_AGENT, 2);
+	ck_assert_uint_eq(w.h[2].lease.deadline_ms, w.now + 9 * TENTH);
+	w.cut[0] = 0;
+	world_settle();
+	ck_assert_ptr_nonnull(w.h[1].h.round);
+	ck_assert_uint_eq(w.h[1].h.past.heard_ms, w.now - 8 * TENTH);
+	tells(START_AGENT, 3);
+	story_ends();
+}
+END_TEST
+
+/* Host 2 is in the round, and leaves before it has acknowledged anything; it leads next. */
+START_TEST(a_host_that_never_acknowledged_ends_the_lead)
+{
+	world_new();
+	w.loss_ms = 8 * LEASE;
+	w.prepare_ms = TENTH;
+	happen(START_AGENT, 0);
+	happen(START_AGENT, 1);
+	tenths(4);
+	tells(START_AGENT, 2);
+	world_settle();
+	tenths(1);
+	ck_assert_int_eq(store.state.hosts, 7);
+	ck_assert(w.h[2].worker);
+	tells(CUT_ASK, 0);
+	tells(CUT_ASK, 1);
+	cut_pair(2, 0);
+	cut_pair(2, 1);
+	cut_pair(3, 0);
+	cut_pair(3, 1);
+	tells(START_AGENT, 3);
+	story_ends();
+}
+END_TEST
+
+/* Hosts 0 and 1 run and are about to run with host 2, when the store goes. */
+static void store_goes_before_record(bool happens)
+{
+	world_new();
+	w.loss_ms = 8 * LEASE;
+	w.prepare_ms = TENTH;
+	some_run(MIN);
+	tells(CUT_ASK, 1);
+	tells(CUT_ASK, 2);
+	tells(START_AGENT, 2);
+	w.h[2].cut_ask = false;
+	world_settle();
+	for (int i = 0; w.h[0].ask.kind != REQUEST_RECORD; i++) {
+		ck_assert_int_lt(i, 10);
+		if (!happens && w.h[0].h.round->state == ROUND_PREPARING)
+			w.h[0].cut_ask = true;
+		w.held_answer = 1;
+		tenths(1);
+	}
+	tells(CUT_ANSWER, 0);
+	w.held_answer = 0;
+	w.h[0].cut_ask = true;
+	ck_assert_int_eq(store.state.hosts, happens ? 7 : 3);
+}
+
+/* The record has happened, but hosts 0 and 1 go on alone: host 2 leads next. */
+START_TEST(a_record_without_an_answer_counts)
+{
+	store_goes_before_record(true);
+	cut_pair(2, 0);
+	cut_pair(2, 1);
+	cut_pair(3, 0);
+	cut_pair(3, 1);
+	tells(START_AGENT, 3);
+	story_ends();
+}
+END_TEST
+
+/* The record has not happened: host 2 does not start, since host 1 may leave, and waits for host 0
+ * only. */
+START_TEST(hosts_without_a_record_are_not_started)
+{
+	store_goes_before_record(false);
+	tells(CUT_ASK, 2);
+	cut_pair(3, 0);
+	cut_pair(3, 2);
+	tells(START_AGENT, 3);
+	tenths(14);
+	ck_assert_int_eq(w.h[2].worker, 0);
+	cut_pair(1, 0);
+	cut_pair(1, 2);
+	tells(HEAL_STORE, 1);
+	story_ends();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("tenure_model");
@@ -612,6 +752,11 @@ int main(void)
 	tcase_add_test(t, all_orders_from_the_first_head);
 	tcase_add_test(t, all_orders_from_a_round_that_runs);
 	tcase_add_test(t, all_orders_from_two_heads);
+	tcase_add_test(t, those_who_stay_with_the_old_head_live_as_long_as_they_may);
+	tcase_add_test(t, a_member_lives_a_lease_after_its_head);
+	tcase_add_test(t, a_host_that_never_acknowledged_ends_the_lead);
+	tcase_add_test(t, a_record_without_an_answer_counts);
+	tcase_add_test(t, hosts_without_a_record_are_not_started);
 	tcase_add_test(t, random_lives);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_NORMAL);
