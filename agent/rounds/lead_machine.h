@@ -12,7 +12,7 @@
  *	leading	   this host leads
  *
  * The agent posts NOBODY only while no worker lives here: where the lead has ended but its head
- *still answers, the group goes on.
+ * still answers, the group goes on. It posts DEAD only while no worker of another head lives here.
  */
 
 #include <stdbool.h>

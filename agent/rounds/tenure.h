@@ -6,12 +6,14 @@
  * Pure: times are milliseconds of CLOCK_BOOTTIME of the host that is asked.
  *
  * The store holds the lead: a key on a lease that its head keeps alive. While the store confirms
- * that, nobody else leads. A head that the store does not confirm, because one of them cannot be
- * reached, goes on while every host of the last round that the store knows has acknowledged an
- * answer of it that is no older than three beats: none of them can have joined another head before
- * that. It has nothing new to say to the store meanwhile, so no other host gets in. What it starts
- * again without the store are hosts of a round that it has recorded itself: the next head takes the
- * host that wrote the last round for the old head's.
+ * that, nobody else leads. Each write of a round names the revisions of the lead and of the round
+ * before it, so that one which was given up changes nothing when it comes late. A head that the
+ * store does not confirm, because one of them cannot be reached, goes on while every host of the
+ * last round that the store knows has acknowledged an answer of it that is no older than three
+ * beats: none of them can have joined another head before that. It has nothing new to say to the
+ * store meanwhile, so no other host gets in. What it starts again without the store are hosts of a
+ * round that it has recorded itself: the next head takes the host that wrote the last round for the
+ * old head's.
  *
  * When that ends as well, the head answers no more beats, and kills the workers of its own host;
  * those of the others die by their leases. If its agent cannot, its guard does.

@@ -12,17 +12,17 @@ enum what_happens {
 	CRASH_AGENT,
 	STOP_AGENT,
 	CONTINUE_AGENT,
-	CUT_HOST, /* from all others, both ways */
-	CUT_UP,	  /* nothing from it reaches the others */
-	CUT_DOWN, /* nothing reaches it */
+	CUT_HOST,   /* from all others, both ways */
+	CUT_UP,	    /* nothing from it reaches the others */
+	CUT_DOWN,   /* nothing reaches it */
 	CUT_NEXT,   /* it and the next one, both ways */
 	CUT_HALVES, /* it and the next one from the two others */
 	HEAL_HOST,
 	CUT_ASK, /* its requests to the store */
 	CUT_ANSWER,
 	HEAL_STORE,
-	COMES_LATE, /* a request that was given up */
-	STORE_GOES, /* i: nothing else, CUT_HALVES with it */
+	COMES_LATE,    /* a request that was given up */
+	STORE_GOES,    /* i: nothing else, CUT_HALVES with it */
 	STORE_RETURNS, /* i: leases go on, count anew */
 	FAILURE,       /* of a worker: the head begins another round */
 	N_HAPPENINGS

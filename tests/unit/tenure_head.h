@@ -370,8 +370,7 @@ static void head_records(struct whost *a)
 	if (!h->record || a->ask.kind || h->record_ms > w.now)
 		return;
 	next = head_next_state(a);
-	if (!tenure_confirmed(&h->tenure, w.now) && h->wrote &&
-		!(next.hosts & ~h->must)) {
+	if (!tenure_confirmed(&h->tenure, w.now) && h->wrote && !(next.hosts & ~h->must)) {
 		round_recorded(h->round, h->record, w.now);
 		head_orders(a, NULL);
 		return;

@@ -9,11 +9,10 @@
 
 static void member_says(struct whost *a, enum host_event e)
 {
-	send(&w.link[host_index(a)][a->head].up,
-		(struct message){ .kind = SAYS_HOST,
-			.what = (int)e,
-			.session = a->session,
-			.number = (uint32_t)a->round });
+	send(&w.link[host_index(a)][a->head].up, (struct message){ .kind = SAYS_HOST,
+							 .what = (int)e,
+							 .session = a->session,
+							 .number = (uint32_t)a->round });
 }
 
 static void member_joins(struct whost *a)
@@ -241,8 +240,8 @@ static uint64_t host_turn_ms(int i, const struct state_key *s)
 {
 	int head = s->hosts >> s->head & 1 ? s->rank[s->head] : -1;
 
-	return tenure_turn_ms(s->hosts >> i & 1 ? s->rank[i] : -1, head,
-		__builtin_popcount(s->hosts));
+	return tenure_turn_ms(
+		s->hosts >> i & 1 ? s->rank[i] : -1, head, __builtin_popcount(s->hosts));
 }
 
 static bool is_dead(const struct whost *a, const struct lead_key *lead)
@@ -435,8 +434,7 @@ static int deliver_down(int i, int j, int k)
 	struct whost *a = &w.h[i];
 	int n = 0;
 
-	while (n < k && q->n && arrives(j, i) && a->life == AGENT_UP && a->linked &&
-		a->head == j) {
+	while (n < k && q->n && arrives(j, i) && a->life == AGENT_UP && a->linked && a->head == j) {
 		struct message m = take_message(q);
 
 		n++;
@@ -448,8 +446,7 @@ static int deliver_down(int i, int j, int k)
 
 static bool request_is_due(const struct request *q, int i)
 {
-	return q->kind && !q->happened && !store.gone && !w.h[i].cut_ask &&
-	       !(w.held_ask >> i & 1);
+	return q->kind && !q->happened && !store.gone && !w.h[i].cut_ask && !(w.held_ask >> i & 1);
 }
 
 static int request_happens(struct request *q, int i)

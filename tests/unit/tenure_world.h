@@ -45,8 +45,8 @@ enum message_kind {
 struct message {
 	enum message_kind kind;
 	int what;
-	uint32_t session; /* which JOIN of the host it belongs to */
-	uint32_t number;  /* of the round; of a beat: its own */
+	uint32_t session;  /* which JOIN of the host it belongs to */
+	uint32_t number;   /* of the round; of a beat: its own */
 	uint32_t answered; /* the last beat that was answered */
 	uint32_t known_round, last_round, age_ms;
 	int rank, agent;
@@ -138,20 +138,19 @@ static struct world {
 		unsigned hosts;
 	} started[STARTS]; /* what START was sent for last, and to whom */
 	int n_started;
-	int first;		     /* whose requests the store gets first */
-	uint64_t loss_ms;	     /* how long a head goes on without the store */
-	uint64_t prepare_ms;	     /* how long hosts take to prepare */
-	uint64_t stop_ms; /* how long workers take to stop */
+	int first;	     /* whose requests the store gets first */
+	uint64_t loss_ms;    /* how long a head goes on without the store */
+	uint64_t prepare_ms; /* how long hosts take to prepare */
+	uint64_t stop_ms;    /* how long workers take to stop */
 	enum round_on_join on_join;
 } w;
 
 static char trail[4096];
 static unsigned long rounds_run, heads_led, heads_alone;
 
-static int current_life;
 static void wrong(const char *what)
 {
-	ck_abort_msg("%d: %s, after%s", current_life, what, trail);
+	ck_abort_msg("%s, after%s", what, trail);
 }
 
 static int host_index(const struct whost *h)
