@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The turns of tenure.h are 200 ms and a rank. */
+/* The turns of agent/rounds/tenure.h are 200 ms and a rank. */
 enum { MIN = 2, MAX = 3, LEASE = 1000, TENTH = LEASE / 10, STEP = LEASE / 5 };
 enum { QUEUE = 10, STARTS = 8 };
 

@@ -702,6 +702,26 @@ START_TEST(hosts_that_are_cut_off_with_their_head_live_as_long_as_they_may)
 }
 END_TEST
 
+/* A round that had to be recorded could not start. */
+START_TEST(without_the_store_nobody_new_ends_the_round)
+{
+	world_new();
+	w.loss_ms = 8 * LEASE;
+	some_run(MIN);
+	cut_pair(0, 2);
+	tells(START_AGENT, 2);
+	world_settle();
+	ck_assert_int_eq(w.h[2].lead, LEAD_FOLLOWING);
+	tells(STORE_GOES, 0);
+	tenths(12);
+	tells(HEAL_HOST, 2);
+	tenths(15);
+	ck_assert_int_eq(w.h[2].state, MEMBER_JOINING);
+	ck_assert_int_eq(hosts_run(), MIN);
+	story_ends();
+}
+END_TEST
+
 /* The record has happened, but hosts 0 and 1 go on alone: host 2 leads next. */
 START_TEST(a_record_without_an_answer_counts)
 {
@@ -749,6 +769,7 @@ int main(void)
 	tcase_add_test(t, a_member_lives_a_lease_after_its_head);
 	tcase_add_test(t, a_host_that_never_acknowledged_ends_the_lead);
 	tcase_add_test(t, hosts_that_are_cut_off_with_their_head_live_as_long_as_they_may);
+	tcase_add_test(t, without_the_store_nobody_new_ends_the_round);
 	tcase_add_test(t, a_record_without_an_answer_counts);
 	tcase_add_test(t, hosts_without_a_record_are_not_started);
 	tcase_add_test(t, random_lives);
