@@ -715,7 +715,7 @@ START_TEST(without_the_store_nobody_new_ends_the_round)
 	tells(STORE_GOES, 0);
 	tenths(12);
 	tells(HEAL_HOST, 2);
-	tenths(15);
+	tenths(8);
 	ck_assert_int_eq(w.h[2].state, MEMBER_JOINING);
 	ck_assert_int_eq(hosts_run(), MIN);
 	story_ends();
