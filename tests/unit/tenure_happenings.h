@@ -217,14 +217,14 @@ static void happen(enum what_happens what, int i)
 		a->cut_ask = a->cut_answer = false;
 		break;
 	case COMES_LATE:
-		store_does(&a->late, i, w.now, LEASE);
+		store_does(&a->late, i, w.now, w.ttl_ms);
 		a->late.kind = REQUEST_NONE;
 		break;
 	case STORE_GOES:
 		store.gone = true;
 		break;
 	case STORE_RETURNS:
-		store_returns(i, w.now, LEASE);
+		store_returns(i, w.now, w.ttl_ms);
 		break;
 	case FAILURE:
 		a = leader(i);
@@ -262,6 +262,7 @@ static void world_new(void)
 	w.now = 1000000;
 	w.prepare_ms = w.stop_ms = STEP;
 	w.loss_ms = 3 * LEASE;
+	w.ttl_ms = LEASE;
 	for (int i = 0; i < HOSTS; i++) {
 		w.h[i].head = w.h[i].word_to = -1;
 		for (int j = 0; j < HOSTS; j++)

@@ -198,7 +198,7 @@ static void head_begins(struct whost *a, uint64_t sent_ms)
 		wrong("no memory");
 	heads_led++;
 	tenure_begin(&h->tenure, &times);
-	tenure_kept(&h->tenure, sent_ms, LEASE);
+	tenure_kept(&h->tenure, sent_ms, w.ttl_ms);
 	tenure_past_begin(&h->past, &times, w.now);
 	for (int i = 0; i < HOSTS; i++) {
 		struct round_join past = join_of(i, a->said.agent[i]);
@@ -424,7 +424,7 @@ static void head_hears_kept(struct whost *a)
 	if (!head_is_lead(a, &q.lead))
 		return;
 	if (q.done)
-		tenure_kept(&a->h.tenure, q.sent_ms, LEASE);
+		tenure_kept(&a->h.tenure, q.sent_ms, w.ttl_ms);
 	else
 		head_reclaims(a, &q.found);
 }
@@ -447,7 +447,7 @@ static void head_hears_asked(struct whost *a)
 	}
 	head_knows(h, &q.found);
 	if (q.kind == REQUEST_CLAIM && q.done)
-		tenure_kept(&h->tenure, q.sent_ms, LEASE);
+		tenure_kept(&h->tenure, q.sent_ms, w.ttl_ms);
 	if (q.kind == REQUEST_RECORD && q.done) {
 		h->wrote = true;
 		round_recorded(h->round, q.state.round, w.now);

@@ -453,7 +453,7 @@ static int request_happens(struct request *q, int i)
 {
 	if (!request_is_due(q, i))
 		return 0;
-	store_does(q, i, w.now, LEASE);
+	store_does(q, i, w.now, w.ttl_ms);
 	return 1;
 }
 

@@ -139,6 +139,7 @@ static struct world {
 	} started[STARTS]; /* what START was sent for last, and to whom */
 	int n_started;
 	int first;	     /* whose requests the store gets first */
+	uint64_t ttl_ms;     /* of the lead in the store */
 	uint64_t loss_ms;    /* how long a head goes on without the store */
 	uint64_t prepare_ms; /* how long hosts take to prepare */
 	uint64_t stop_ms;    /* how long workers take to stop */

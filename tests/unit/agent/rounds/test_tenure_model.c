@@ -4,8 +4,9 @@
  * Any host may lead: all orders of what can happen to hosts that run or form their first round, in
  * fifths of a lease, long random lives, and what takes too long to come by either. From each state
  * that is reached: when all faults have healed, MIN hosts run their workers within four leases and
- * a turn. One is for the lease of the lead in the store, one for those of its members, and one for
- * last_call; a fifth each for looking, joining, preparing, recording, and starting.
+ * a turn, where the lease of the lead is no longer than theirs. One is for that, one for those of
+ * its members, and one for last_call; a fifth each for looking, joining, preparing, recording, and
+ * starting.
  */
 
 #include "tests/unit/child.h"
@@ -300,7 +301,10 @@ static void all_heals(void)
 {
 	static const enum what_happens repairs[] = { CONTINUE_AGENT, START_AGENT, HEAL_HOST,
 		HEAL_STORE };
+	unsigned long limit = HEALED_STEPS;
 
+	if (w.ttl_ms > LEASE)
+		limit += (w.ttl_ms - LEASE) / STEP;
 	note(HEAL_HOST, 9);
 	for (int i = 0; i < HOSTS; i++)
 		for (int k = 0; k < 4; k++)
@@ -313,7 +317,7 @@ static void all_heals(void)
 	recoveries++;
 	agents_look_at_time();
 	world_settle();
-	for (unsigned long i = 0; i < HEALED_STEPS; i++) {
+	for (unsigned long i = 0; i < limit; i++) {
 		if (hosts_run() >= MIN)
 			return;
 		world_step(STEP);
@@ -345,7 +349,7 @@ static void two_lead(int n)
 	happen(CUT_ASK, 0);
 	happen(CUT_HOST, 3);
 	happen(START_AGENT, 3);
-	for (int i = 0; i < 7; i++)
+	for (int i = 0; i < 15 && !w.h[3].h.round; i++)
 		world_step(STEP);
 	if (!w.h[3].h.round || hosts_run() != n)
 		wrong("they do not lead both");
@@ -453,6 +457,7 @@ static void random_life(uint32_t *seed)
 	w.on_join = next_random(seed) % 3;
 	w.prepare_ms = fine ? TENTH : STEP;
 	w.stop_ms = STEP * (1 + next_random(seed) % 2 * 9);
+	w.ttl_ms = LEASE / 2 * (1 + next_random(seed) % 4);
 	w.loss_ms = LEASE * (2 + next_random(seed) % 8);
 	for (uint32_t i = 0; i < kinds; i++)
 		some[i] = next_random(seed) % N_HAPPENINGS;
