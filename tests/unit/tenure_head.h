@@ -88,6 +88,34 @@ static int head_admits(struct head *h, const struct round_order *o, const struct
 	return i;
 }
 
+/* The hosts that are about to start. */
+static struct state_key head_next_state(const struct whost *a, uint64_t round)
+{
+	const struct head *h = &a->h;
+	struct state_key s = { .round = round, .head = host_index(a) };
+
+	for (int i = 0; i < HOSTS; i++) {
+		const struct round_host *rh = round_host(h->round, h->of[i].number);
+
+		if (!rh || rh->state != HOST_PREPARED)
+			continue;
+		s.hosts |= 1u << i;
+		s.rank[i] = rh->group_rank;
+		s.agent[i] = atoi(rh->agent + 1);
+	}
+	return s;
+}
+
+static void head_will_record(struct whost *a, uint64_t round)
+{
+	struct head *h = &a->h;
+
+	h->record = head_next_state(a, round);
+	h->record_ms = w.now;
+	h->may |= h->record.hosts;
+	h->must &= h->record.hosts;
+}
+
 static void head_order(struct whost *a, const struct round_order *o, const struct message *join)
 {
 	static const int orders[] = { [ROUND_ORDER_ASSIGN] = MEMBER_EV_ASSIGN,
@@ -115,8 +143,7 @@ static void head_order(struct whost *a, const struct round_order *o, const struc
 		head_drops(h, host_of(h, o->host));
 		return;
 	case ROUND_ORDER_RECORD:
-		h->record = o->round;
-		h->record_ms = w.now;
+		head_will_record(a, o->round);
 		return;
 	case ROUND_ORDER_RUNNING:
 		rounds_run++;
@@ -334,55 +361,35 @@ static void request_sends(struct whost *a, struct request *q, struct request wha
 	q->sent_ms = w.now;
 }
 
-/* The hosts that are about to start. */
-static struct state_key head_next_state(const struct whost *a)
-{
-	const struct head *h = &a->h;
-	struct state_key s = { .round = h->record, .head = host_index(a) };
-
-	for (int i = 0; i < HOSTS; i++) {
-		const struct round_host *rh = round_host(h->round, h->of[i].number);
-
-		if (!rh || rh->state != HOST_PREPARED)
-			continue;
-		s.hosts |= 1u << i;
-		s.rank[i] = rh->group_rank;
-		s.agent[i] = atoi(rh->agent + 1);
-	}
-	return s;
-}
-
 /* The store's state is this for certain. */
 static void head_knows(struct head *h, const struct state_key *state)
 {
 	h->state = *state;
 	h->may = h->must = state->hosts;
 	h->unsure = false;
+	if (!h->record.round)
+		return;
+	h->may |= h->record.hosts;
+	h->must &= h->record.hosts;
 }
 
+/* Hosts of each round that the store may hold need not wait for it. */
 static void head_records(struct whost *a)
 {
 	struct head *h = &a->h;
-	struct state_key next;
 
-	if (round_state(h->round) != ROUND_RECORDING || round_number(h->round) != h->record)
-		h->record = 0;
-	if (!h->record || a->ask.kind || h->record_ms > w.now)
-		return;
-	next = head_next_state(a);
-	if (!tenure_confirmed(&h->tenure, w.now) && h->wrote && !(next.hosts & ~h->must)) {
-		round_recorded(h->round, h->record, w.now);
+	if (round_state(h->round) == ROUND_RECORDING && h->wrote && !(h->record.hosts & ~h->must)) {
+		round_recorded(h->round, h->record.round, w.now);
 		head_orders(a, NULL);
-		return;
 	}
-	h->may |= next.hosts;
-	h->must &= next.hosts;
+	if (!h->record.round || a->ask.kind || h->record_ms > w.now)
+		return;
 	h->record_ms = w.now + STEP;
 	request_sends(a, &a->ask,
 		(struct request){ .kind = REQUEST_RECORD,
 			.lead_rev = h->lead_rev,
 			.state_rev = h->state.rev,
-			.state = next });
+			.state = h->record });
 }
 
 /* Whether the state that was found is one that this head wrote, or that it began with. */
@@ -445,6 +452,8 @@ static void head_hears_asked(struct whost *a)
 		tenure_lost(&h->tenure);
 		return;
 	}
+	if (q.done && q.kind == REQUEST_RECORD && q.state.round == h->record.round)
+		h->record.round = 0;
 	head_knows(h, &q.found);
 	if (q.kind == REQUEST_CLAIM && q.done)
 		tenure_kept(&h->tenure, q.sent_ms, w.ttl_ms);

@@ -80,13 +80,13 @@ struct head {
 	struct tenure tenure;
 	struct tenure_past past;
 	uint64_t lead_rev;
-	struct state_key state; /* in the store, as far as is known */
-	unsigned may, must;	/* the hosts of any, of all rounds that the store may hold */
-	bool unsure;		/* whether a write has happened */
-	bool wrote;		/* this head has recorded a round */
-	uint64_t record;	/* the round that is to be recorded; 0: none */
-	uint64_t record_ms;	/* when that is tried (again) */
-	uint64_t keep_ms;	/* when the lease of the lead is renewed */
+	struct state_key state;	 /* in the store, as far as is known */
+	unsigned may, must;	 /* the hosts of any, of all rounds that the store may hold */
+	bool unsure;		 /* whether a write has happened */
+	bool wrote;		 /* this head has recorded a round */
+	struct state_key record; /* the round that is to be recorded; of no round: none */
+	uint64_t record_ms;	 /* when that is tried (again) */
+	uint64_t keep_ms;	 /* when the lease of the lead is renewed */
 	struct known of[HOSTS];
 };
 

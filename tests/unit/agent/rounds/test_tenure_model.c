@@ -251,8 +251,9 @@ static void mix_head(uint64_t *h, const struct head *head)
 	mix_time(h, head->past.led_ms);
 	mix_time(h, head->past.heard_ms);
 	mix_time(h, head->keep_ms);
-	mix_time(h, head->record ? head->record_ms : 0);
-	mix_round(h, head->record);
+	mix_time(h, head->record.round ? head->record_ms : 0);
+	if (head->record.round)
+		mix_state(h, &head->record);
 	mix_rev(h, head->lead_rev);
 	mix_state(h, &head->state);
 	for (int i = 0; i < HOSTS; i++)
