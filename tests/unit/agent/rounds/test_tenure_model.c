@@ -759,6 +759,39 @@ START_TEST(hosts_without_a_record_are_not_started)
 }
 END_TEST
 
+/* The store may know of a round without host 2 by now, although that host was in the one before. */
+START_TEST(hosts_that_a_record_leaves_out_are_not_started)
+{
+	world_new();
+	w.loss_ms = 8 * LEASE;
+	some_run(MAX);
+	tells(FAILURE, 0);
+	tenths(2);
+	w.held[2] = 1;
+	tenths(6);
+	ck_assert_int_eq(w.h[0].ask.kind, REQUEST_NONE);
+	w.held_answer = 1;
+	for (int i = 0; w.h[0].ask.kind != REQUEST_RECORD; i++) {
+		ck_assert_int_lt(i, 10);
+		tenths(1);
+	}
+	ck_assert_int_eq(store.state.hosts, 3);
+	tells(CUT_ASK, 0);
+	w.held[2] = 0;
+	tenths(1);
+	tells(FAILURE, 0);
+	for (int i = 0; round_state(w.h[0].h.round) != ROUND_RECORDING; i++) {
+		ck_assert_int_lt(i, 10);
+		tenths(1);
+	}
+	ck_assert_int_eq(w.h[0].h.record.hosts, 7);
+	tenths(1);
+	ck_assert_int_eq(w.h[2].worker, 0);
+	w.held_answer = 0;
+	story_ends();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("tenure_model");
@@ -778,6 +811,7 @@ int main(void)
 	tcase_add_test(t, without_the_store_nobody_new_ends_the_round);
 	tcase_add_test(t, a_record_without_an_answer_counts);
 	tcase_add_test(t, hosts_without_a_record_are_not_started);
+	tcase_add_test(t, hosts_that_a_record_leaves_out_are_not_started);
 	tcase_add_test(t, random_lives);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_NORMAL);
