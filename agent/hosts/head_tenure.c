@@ -49,10 +49,15 @@ bool head_is_recorded(const struct head *h)
 
 void head_recording(struct head *h)
 {
-	for (int i = 0; i < h->n_members; i++)
-		if (h->members[i] &&
-			(h->members[i]->recording = tenure_takes_part(h, h->members[i])))
-			h->members[i]->recorded = true;
+	for (int i = 0; i < h->n_members; i++) {
+		struct head_host *x = h->members[i];
+
+		if (!x)
+			continue;
+		x->recording = tenure_takes_part(h, x);
+		x->recorded |= x->recording;
+		x->known &= x->recording; /* etcd may have this round by the next one */
+	}
 }
 
 void head_recorded(struct head *h, uint64_t round, bool written)
