@@ -62,6 +62,7 @@ class Group:
     """Launchers of one kind, "ours" or "torchrun", each as one host of the group."""
 
     count = 0
+    elects = False  # any host may lead
 
     def __init__(self, bench, kind, nodes, workers=1, worker=None, address="127.0.0.1", log_dir=None,
                  conf=""):
@@ -80,8 +81,8 @@ class Group:
 
     def start(self, address="127.0.0.1", prefix=(), env=None, ctl=harness.CTL):
         is_host = "false" if self.hosts else "true"  # torchrun does not know all addresses of its own
-        flags = [*self.flags, f"--local-addr={address}", f"--rdzv-conf={self.conf},is_host={is_host}",
-                 *self.worker]
+        conf = self.conf if self.elects else f"{self.conf},is_host={is_host}"
+        flags = [*self.flags, f"--local-addr={address}", f"--rdzv-conf={conf}", *self.worker]
         if self.kind == "ours":
             argv = [ctl, *self.bench.run_argv(*flags, log_dir=self.log_dir or "/dev/null")[1:]]
         else:

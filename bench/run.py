@@ -26,6 +26,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "tests/e2e"))
 
 import harness  # noqa: E402
+from etcd import EtcdRows  # noqa: E402
 from hosts import Hosts  # noqa: E402
 from preempt import Preemption  # noqa: E402
 from sharing import Sharing  # noqa: E402
@@ -446,12 +447,15 @@ class Bench:
     def hosts_memory(self):
         Hosts(self, TORCHRUN).memory()
 
+    def hosts_etcd(self):
+        EtcdRows(self, TORCHRUN).rows()
+
     ROWS = ("two_trivial_workers", "many_trivial_workers", "death_to_restart", "agent_memory",
             "daemon_memory", "idle_calls", "write_rate", "tee", "status_calls", "sharing_beats",
             "sharing_barriers", "sharing_pairs", "sharing_death", "preemption_notice",
             "preemption_step", "queue_rate", "queue_python", "queue_latency", "queue_memory",
             "hosts_join", "hosts_failure", "hosts_agent_killed", "hosts_silence", "hosts_sharing",
-            "hosts_memory")
+            "hosts_memory", "hosts_etcd")
 
     def close(self):
         left = self.box.leftovers()

@@ -62,7 +62,7 @@ void deputy_hear(struct hosts *h, const char *word)
 	struct error err = { 0 };
 	int r = 0;
 
-	if (!h->lead || h->head)
+	if (!h->lead || h->head || h->spec->rendezvous.never_leads)
 		return;
 	if (!h->deputy)
 		r = deputy_listen(h, &err);

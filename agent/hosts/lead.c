@@ -689,7 +689,8 @@ void lead_quiet(struct lead *l)
 void lead_word(struct lead *l)
 {
 	snprintf(l->dead, sizeof(l->dead), "%s", l->follows);
-	lead_post(l, LEAD_EV_DEAD);
+	if (lead_may(l))
+		lead_post(l, LEAD_EV_DEAD);
 }
 
 void lead_begin(struct lead *l)

@@ -75,7 +75,7 @@ static uint64_t round_begin_ms(const struct round *r)
 
 	if (r->n_in[HOST_MISSING])
 		return ROUND_NEVER;
-	if (r->n_in[HOST_WAITING] >= r->config.max || !r->patient)
+	if (r->n_in[HOST_WAITING] >= r->config.max || !r->patient || r->remembers)
 		wait = 0;
 	begin = later(r->enough_ms, wait);
 	return begin > r->next_ms ? begin : r->next_ms;
@@ -122,6 +122,7 @@ uint64_t round_due_ms(const struct round *r)
 static void round_count_waiting(struct round *r, uint64_t now_ms)
 {
 	if (r->n_in[HOST_WAITING] < r->config.min) {
+		r->remembers = r->remembers && r->n_in[HOST_MISSING];
 		r->enough_ms = ROUND_NEVER;
 		r->patient = true;
 		if (r->short_ms == ROUND_NEVER)
@@ -189,6 +190,7 @@ static void round_start(struct round *r, uint64_t now_ms)
 		}
 	}
 	r->started = true;
+	r->remembers = false;
 	r->last_round = r->round;
 	round_step_all(r, H(PREPARED), HOST_EV_START, ROUND_WHY_NONE, now_ms);
 }

@@ -13,11 +13,11 @@
  * again, which it does only without workers (member_machine.h).
  *
  * The first round begins when MAX hosts are there, or MIN and last_call is over. Later ones begin
- * at once where MIN are left, or else join_delay after MIN are there again. Hosts beyond MAX wait;
- * they are in the next round as soon as there is room. A host that is left out of a round, because
- * it could not prepare, is asked again when workers of a round have lived and died. A host that
- * comes back while the group ends gets the verdict. Each message costs a constant time, a round
- * some n log n.
+ * at once where MIN are left, also under another head, or else join_delay after MIN are there
+ * again. Hosts beyond MAX wait; they are in the next round as soon as there is room. A host that is
+ * left out of a round, because it could not prepare, is asked again when workers of a round have
+ * lived and died. A host that comes back while the group ends gets the verdict. Each message costs
+ * a constant time, a round some n log n.
  *
  * A head that follows another one names the hosts of the last round that it knows: nothing begins
  * before each of them has joined or is gone. Where a host tells of a round that the head does not

@@ -214,6 +214,7 @@ int round_remember(struct round *r, const struct round_join *host)
 	if (!h)
 		return -ENOMEM;
 	round_add(r, h, HOST_MISSING);
+	r->remembers = true;
 	return h->number;
 }
 

@@ -18,7 +18,9 @@ struct round {
 	bool saving;	      /* SAVE was ordered in this round */
 
 	/* Times of the present state. */
-	bool patient;		 /* GATHERING: others are waited for, although MIN are there */
+	bool patient;	/* GATHERING: others are waited for, although MIN are there */
+	bool remembers; /* the hosts of the round before are not all there or gone yet: none else is
+			   waited for */
 	uint64_t enough_ms;	 /* ... since MIN are there */
 	uint64_t short_ms;	 /* ... since fewer are */
 	uint64_t prepared_by_ms; /* PREPARING */

@@ -183,10 +183,10 @@ static void mix_head(uint64_t *h, const struct head *head)
 
 	mix(h, w.heads - head->key);
 	mix(h, r->state | (uint64_t)r->started << 8 | (uint64_t)r->saving << 9 |
-			(uint64_t)r->patient << 10 | (uint64_t)r->seats << 16 |
-			(uint64_t)head->unsure << 20 | (uint64_t)head->wrote << 21 |
-			(uint64_t)head->tenure.lost << 22 | (uint64_t)head->may << 24 |
-			(uint64_t)head->must << 28);
+			(uint64_t)r->patient << 10 | (uint64_t)r->remembers << 11 |
+			(uint64_t)r->seats << 16 | (uint64_t)head->unsure << 20 |
+			(uint64_t)head->wrote << 21 | (uint64_t)head->tenure.lost << 22 |
+			(uint64_t)head->may << 24 | (uint64_t)head->must << 28);
 	mix_round(h, round_number(r));
 	mix_round(h, r->last_round);
 	mix(h, r->known_round > r->round);

@@ -110,7 +110,8 @@ static void mix_head(uint64_t *h)
 	const struct round *r = w.head;
 
 	mix(h, r->state | (uint64_t)r->started << 8 | (uint64_t)r->saving << 9 |
-			(uint64_t)r->patient << 10 | (uint64_t)r->seats << 16);
+			(uint64_t)r->patient << 10 | (uint64_t)r->remembers << 11 |
+			(uint64_t)r->seats << 16);
 	mix_round(h, r->last_round);
 	mix(h, r->known_round > r->round);
 	mix_time(h, r->enough_ms);

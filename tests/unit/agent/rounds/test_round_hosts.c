@@ -269,6 +269,32 @@ START_TEST(a_head_that_follows_waits_for_each_host_of_the_last_round)
 }
 END_TEST
 
+START_TEST(a_head_that_follows_begins_at_once_with_those_who_are_left)
+{
+	config.round = 7;
+	begin();
+	remember("a", 0);
+	remember("b", 1);
+	remember("c", 2);
+	join("a");
+	join("b");
+	ck_assert_str_eq(hear("c", HOST_EV_LOST), "drop c (lost), assign b a");
+}
+END_TEST
+
+START_TEST(a_head_that_follows_waits_for_others_where_too_few_are_left)
+{
+	config.round = 7;
+	begin();
+	remember("a", 0);
+	remember("b", 1);
+	join("a");
+	ck_assert_str_eq(hear("b", HOST_EV_LOST), "drop b (lost)");
+	ck_assert_str_eq(join("d"), "admit d");
+	ck_assert_uint_eq(round_due_ms(r), now + JOIN_DELAY);
+}
+END_TEST
+
 START_TEST(a_round_that_the_head_does_not_know_costs_a_lease)
 {
 	struct round_join old = join_as("c");
@@ -346,6 +372,8 @@ int main(void)
 	tcase_add_test(t, a_message_that_cannot_be_is_an_error);
 	tcase_add_test(t, a_number_is_free_for_another_host_after_the_next_call);
 	tcase_add_test(t, a_head_that_follows_waits_for_each_host_of_the_last_round);
+	tcase_add_test(t, a_head_that_follows_begins_at_once_with_those_who_are_left);
+	tcase_add_test(t, a_head_that_follows_waits_for_others_where_too_few_are_left);
 	tcase_add_test(t, a_round_that_the_head_does_not_know_costs_a_lease);
 	tcase_add_test(t, a_round_that_becomes_known_while_hosts_prepare_costs_a_lease_too);
 	tcase_add_test(t, a_head_that_has_started_only_avoids_the_numbers_of_others);
