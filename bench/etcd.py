@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of groups whose head etcd elects, with a real etcd of one member: how long the others take without the
-host that leads, and what etcd sees of a group. torchrun has no peer: its etcd backends speak version 2, and its
-c10d does not outlive the host of the store."""
+host that leads, and what etcd sees of a group. torchrun has no peer: its etcd backends speak version 2, and
+its c10d does not outlive the store's host."""
 
 import os
 import random
@@ -9,8 +9,8 @@ import shutil
 import signal
 import statistics
 import subprocess
+import sys
 import time
-import urllib.request
 
 from hosts import LEASE_S, Group, Hosts, Wire, free_port, wait_until
 
@@ -31,14 +31,9 @@ class Etcd:
         wait_until(lambda: "true" in self.get("/health"), "etcd answers", 20)
 
     def get(self, path):
-        if self.prefix:
-            r = subprocess.run([*self.prefix, "curl", "-s", self.url + path], check=False, capture_output=True)
-            return r.stdout.decode()
-        try:
-            with urllib.request.urlopen(self.url + path, timeout=5) as answer:
-                return answer.read().decode()
-        except OSError:
-            return ""
+        program = "import sys, urllib.request as u; print(u.urlopen(sys.argv[1], timeout=5).read().decode())"
+        argv = [*self.prefix, sys.executable, "-c", program, self.url + path]
+        return subprocess.run(argv, check=False, capture_output=True).stdout.decode()
 
     def requests(self):
         """How many messages it has had."""
@@ -154,4 +149,4 @@ class EtcdRows(Hosts):
         try:
             self.silent()
         except (RuntimeError, OSError, subprocess.CalledProcessError) as e:
-            print(f"link of the host that leads down: no network namespaces with a bridge here: {e}", flush=True)
+            print(f"link of the host that leads down: no network namespaces here: {e}", flush=True)
