@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/hosts/private.h"
 #include "common/base/log.h"
+#include "common/text/duration.h"
 #include "common/text/json.h"
 
 #include <inttypes.h>
@@ -210,6 +211,26 @@ uint64_t head_missing_ms(const struct head *h)
 			due = gone;
 	}
 	return due;
+}
+
+bool head_tell_missing(struct head *h)
+{
+	const struct tenure_past *past = &tenure_lead(h)->past;
+	uint64_t now = hosts_now_ms(), gone = tenure_past_gone_ms(past, false);
+	int n = round_count(h->round, HOST_MISSING);
+	char text[DURATION_TEXT_MAX];
+
+	if (!n || now < past->led_ms + 2 * h->leases.lease_ms || now >= gone)
+		return false;
+	if (h->missing_told)
+		return true;
+	h->missing_told = true;
+	log_warning("%d %s of the last round may still run: nothing begins for up to %s; if none "
+		    "does, remove %s/%s/ from etcd",
+		n, n == 1 ? "host" : "hosts",
+		duration_format((int64_t)((gone - now + 59999) / 60000 * 60000), text),
+		h->spec->rendezvous.prefix, h->spec->rendezvous.id);
+	return true;
 }
 
 void head_is_after(struct head *h, const char *agent)

@@ -316,6 +316,30 @@ static void keep_answered(void *arg, const struct etcd_answer *a)
 	lead_flush(l);
 }
 
+static void keep_checked(void *arg, const struct etcd_answer *a)
+{
+	struct lead *l = arg;
+
+	l->write = NULL;
+	if (a->status != STATUS_OK || a->succeeded || lead_is_own(l, a))
+		lead_flush(l);
+}
+
+/* While the group waits for hosts of its last round, a person may remove all that it has in etcd.
+ */
+static void keep_check(struct lead *l)
+{
+	const struct etcd_compare own = { ETCD_MOD, l->keys[LEAD_KEY], l->revision };
+	const struct etcd_op gets[] = { { .kind = ETCD_GET, .key = l->keys[LEAD_KEY] },
+		{ .kind = ETCD_GET, .key = l->keys[LEAD_STATE] } };
+	const struct etcd_txn t = {
+		.compares = &own, .n_compares = 1, .else_ops = gets, .n_else = 2
+	};
+
+	if (!l->write && lead_confirmed(l))
+		(void)!etcd_txn(l->etcd, &t, lead_limit_ms(l), keep_checked, l, &l->write);
+}
+
 static void keep_renew(void *arg)
 {
 	struct lead *l = arg;
@@ -325,6 +349,8 @@ static void keep_renew(void *arg)
 	if (!lead_confirmed(l))
 		head_go_on_without(l->hosts->head);
 	lead_reach_look(l);
+	if (head_tell_missing(l->hosts->head))
+		keep_check(l);
 	if (l->regains && !l->own_lease && !l->write)
 		keep_regain(l);
 	if (l->keep || l->regains)

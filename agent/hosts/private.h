@@ -193,6 +193,7 @@ struct head {
 	struct head_host *joining; /* its Join is being handled */
 	struct head_host *deputy;
 	char deputy_word[LEAD_SECRET];
+	bool missing_told;
 	int old_head;		/* 1 + the number of the head's host before; 0: unknown */
 	uint64_t gone_acked_ms; /* the earliest acked_ms of hosts that etcd knows and that are gone
 				 */
@@ -272,6 +273,8 @@ void head_heard_from(struct head *h, const char *run, int64_t answered_ms);
 /* When the next host of the round before is gone for certain. */
 uint64_t head_missing_ms(const struct head *h);
 void head_look_for_missing(struct head *h);
+/* Whether the group has waited for such hosts for two leases; says so once. */
+bool head_tell_missing(struct head *h);
 /* The agent of the head before is certainly dead, and so are its workers. */
 void head_is_after(struct head *h, const char *agent);
 

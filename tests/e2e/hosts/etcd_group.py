@@ -65,6 +65,12 @@ class Etcd:
         except OSError:
             return False
 
+    def delete_all(self):
+        """Removes all that the group has there."""
+        span = {"key": PREFIX, "range_end": PREFIX[:-1] + "0"}
+        self.request("POST", "/v3/kv/deleterange",
+                     {key: base64.b64encode(text.encode()).decode() for key, text in span.items()})
+
     def keys(self, values=True):
         """The group's keys without the prefix, with their values, which are JSON, unless without."""
         def code(text):

@@ -359,6 +359,22 @@ def test_a_host_that_was_cut_off_at_the_end_takes_the_verdict_from_etcd(group):
     assert group.runs[2].wait().rc == 0
 
 
+def test_a_group_that_was_killed_as_a_whole_can_be_removed_from_etcd_and_begin_anew(group):
+    first = group.start().wait_round(0, 1, 2)
+    for i in range(3):
+        for pid in group.net.nodes[i].processes():
+            with contextlib.suppress(ProcessLookupError):  # the kernel was first
+                os.kill(pid, signal.SIGKILL)
+    for run in group.runs[:3]:
+        run.wait()
+    group.start()
+    leader = group.wait_leader(0, 1, 2)
+    group.runs[leader].wait_err("3 hosts of the last round may still run: nothing begins for up to 10m")
+    group.etcd.delete_all()
+    second = group.wait_round(0, 1, 2, after=first)
+    assert [r.rc for r in group.succeed(second)] == [0, 0, 0]
+
+
 def test_a_group_of_the_same_name_can_begin_at_once(group):
     first = group.start().wait_round(0, 1, 2)
     group.succeed(first)
