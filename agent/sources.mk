@@ -19,6 +19,7 @@ agent_SRC := \
 	agent/hosts/head.c \
 	agent/hosts/head_decide.c \
 	agent/hosts/head_hear.c \
+	agent/hosts/head_logs.c \
 	agent/hosts/head_save.c \
 	agent/hosts/head_say.c \
 	agent/hosts/head_tenure.c \
@@ -31,8 +32,10 @@ agent_SRC := \
 	agent/hosts/leave.c \
 	agent/hosts/local_address.c \
 	agent/hosts/member.c \
+	agent/hosts/member_calls.c \
 	agent/hosts/member_hear.c \
 	agent/hosts/member_say.c \
+	agent/hosts/operators.c \
 	agent/hosts/relay.c \
 	agent/hosts/settings.c \
 	agent/link/beat.c \
@@ -156,6 +159,8 @@ agent_SRC := \
 	agent/rounds/round_machine.c \
 	agent/rounds/tenure.c \
 	agent/sharing/board.c \
+	agent/sharing/calls_in.c \
+	agent/sharing/calls_out.c \
 	agent/sharing/commons.c \
 	agent/sharing/entries_json.c \
 	agent/sharing/group.c \

@@ -158,9 +158,11 @@ static int hosts_init(struct supervisor *sv, struct error *err)
 		(r = hosts_secret(h, err)) < 0)
 		return r;
 	r = member_new(h, &h->member, err);
-	if (r < 0 || (r = member_relay_open(h->member)) == 0)
+	if (r < 0)
 		return r;
-	return error_set(err, r, "out of memory");
+	if (member_relay_open(h->member) < 0)
+		return error_set(err, -ENOMEM, "out of memory");
+	return member_calls_open(h->member, err);
 }
 
 static void hosts_fini(struct supervisor *sv)
@@ -418,6 +420,7 @@ static bool hosts_last_answers(struct supervisor *sv, loop_fn fn, void *arg)
 
 	if (!h || !h->begun)
 		return false;
+	member_calls_end(h->member);
 	h->last_fn = fn;
 	h->last_arg = arg;
 	hosts_settle(h);
@@ -451,6 +454,7 @@ const struct feature hosts_feature = {
 	.saves_hosts = hosts_saves,
 	.hosts_save_over = hosts_save_over,
 	.takes_signal = hosts_takes_signal,
+	.relays_call = hosts_relays_call,
 	.attempt_over = hosts_attempt_over,
 	.group_changed = hosts_group_changed,
 	.group_running = hosts_group_running,

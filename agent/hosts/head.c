@@ -125,6 +125,7 @@ static void head_drop(struct head *h, const struct round_order *o)
 	events_add(supervisor_events(h->hosts->sv), "host-left", h->attempt, -1,
 		json_pack("{s:s}", "host", head_host_name(h, o->host)), "host %s %s",
 		head_host_name(h, o->host), how);
+	head_host_calls_cut(x, how);
 	lease_remove(&h->leases, &x->lease);
 	h->members[o->host] = NULL;
 	x->number = -1;
@@ -223,6 +224,7 @@ static void head_do(struct head *h, const struct round_order *o, bool *ret_start
 		h->finished = true;
 		if (h->hosts->lead)
 			lead_remove(h->hosts->lead);
+		head_logs_end(h);
 		break;
 	}
 }
@@ -252,6 +254,7 @@ void head_carry_out(struct head *h)
 		head_do(h, &orders[i], &started);
 	if (started) {
 		head_relay_begin(h);
+		head_logs_begin(h);
 		head_round_begins(h);
 		head_say_start_all(h);
 	}

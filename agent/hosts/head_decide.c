@@ -61,6 +61,7 @@ bool head_end(struct head *h, enum group_state state, enum group_goal goal, cons
 	h->why = goal == GOAL_TIMEOUT ? "timeout" : state == GROUP_STOPPED ? "stopped" : "ended";
 	if (round_end(h->round, hosts_now_ms()))
 		head_carry_out(h);
+	head_logs_end(h);
 	return true;
 }
 

@@ -27,6 +27,8 @@ struct head_host *head_host_free(struct head_host *x)
 		lease_remove(&h->leases, &x->lease);
 		h->members[x->number] = NULL;
 	}
+	head_host_calls_cut(x, "it was lost");
+	calls_out_fini(&x->calls);
 	sharing_host_free(x->sharing);
 	link_free(x->link);
 	free(x->address);
@@ -70,6 +72,7 @@ int head_joined(void *arg, struct link *l, struct error *err)
 	x->head = h;
 	x->number = -1;
 	x->link = l;
+	head_host_calls_open(x);
 	x->after = h->hosts_list;
 	if (x->after)
 		x->after->before = x;
@@ -443,7 +446,7 @@ static const struct {
 };
 
 /* About workers, not about hosts: relay.c. */
-static const char *const head_relayed[] = { "Call", "Flow", "Hangup", "Samples" };
+static const char *const head_relayed[] = { "Call", "Answer", "Flow", "Hangup", "Samples" };
 
 static int head_hear(void *arg, const char *method, json_t *p, struct error *err)
 {
@@ -475,6 +478,7 @@ static void head_on_state(void *arg, int state, const struct error *why)
 		log_warning("the link to host %s has ended: %s", head_host_name(x->head, x->number),
 			why->text);
 	x->link = link_free(x->link);
+	head_host_calls_cut(x, "its link has ended");
 	if (x->number < 0)
 		head_host_free(x);
 }

@@ -2,7 +2,6 @@
 #include "agent/hosts/private.h"
 #include "agent/process/fence.h"
 #include "agent/process/guard.h"
-#include "agent/sharing/relay.h"
 #include "common/base/log.h"
 #include "common/text/json.h"
 
@@ -288,7 +287,8 @@ static void member_on_state(void *arg, int state, const struct error *why)
 		bool forgotten = !was_linked && link_peer(m->link)->head;
 
 		m->link = link_free(m->link);
-		sharing_relay_cut(m->sv);
+		member_calls_cut(m);
+		member_relay_cut(m, "the link to the host that leads the group is lost");
 		hosts_end_drains(m->hosts);
 		if (why)
 			member_link_ended(m, &copy, forgotten);
@@ -349,6 +349,9 @@ struct member *member_free(struct member *m)
 	if (!m)
 		return NULL;
 	loop_cancel(supervisor_loop(m->sv), member_rejoin_now, m);
+	member_calls_close(m);
+	calls_out_cut(&m->calls, "this host's agent ends");
+	calls_out_fini(&m->calls);
 	link_free(m->link);
 	loop_timer_free(m->lease_timer);
 	member_seat_fini(&m->seat);

@@ -236,7 +236,8 @@ static const struct {
 };
 
 /* About workers, not about this host: relay.c. */
-static const char *const member_relayed[] = { "Answer", "Hangup", "Order", "Board", "Read" };
+static const char *const member_relayed[] = { "Answer", "Hangup", "Call", "Flow", "Order",
+	"Board", "Read" };
 
 int member_hear(void *arg, const char *method, json_t *p, struct error *err)
 {
@@ -244,7 +245,7 @@ int member_hear(void *arg, const char *method, json_t *p, struct error *err)
 
 	for (size_t i = 0; i < sizeof(member_relayed) / sizeof(member_relayed[0]); i++)
 		if (!strcmp(member_relayed[i], method))
-			return member_hear_relayed(m, method, p);
+			return member_hear_relayed(m, method, p, err);
 	for (size_t i = 0; i < sizeof(member_methods) / sizeof(member_methods[0]); i++) {
 		if (strcmp(member_methods[i].method, method))
 			continue;

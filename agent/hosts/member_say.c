@@ -178,6 +178,8 @@ void member_say_bye(struct member *m)
 		m->link = link_free(m->link);
 		return;
 	}
+	if (member_calls_delay_bye(m))
+		return;
 	if (m->was_member)
 		say(m, "Bye", json_object());
 	link_finish(m->link, HOSTS_BYE_MS);

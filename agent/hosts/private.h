@@ -15,8 +15,11 @@
  *   head_tenure.c  the head where etcd elects it: hosts that etcd knows, or knew
  *   lead*.c        who leads, where etcd says that (lead.h)
  *   head_save.c    the state of all hosts' workers, where one hangs
- *   relay.c        the way of workers' calls, and of their answers, over links
  *   deputy.c       the host that leads next
+ *   relay.c        the way of workers' and operators' calls, and of their answers, over links
+ *   operators.c    operators' calls that concern all hosts
+ *   head_logs.c    logs of all hosts
+ *   member_calls.c calls of the head to this host
  *   describe.c     the hosts, for people
  *   leave.c        hosts that leave on purpose
  *   settings.c     what must be alike on all hosts
@@ -33,6 +36,8 @@
 #include "agent/rounds/lease.h"
 #include "agent/rounds/member_machine.h"
 #include "agent/rounds/round.h"
+#include "agent/sharing/calls_in.h"
+#include "agent/sharing/calls_out.h"
 #include "agent/sharing/group.h"
 #include "agent/supervise/feature.h"
 #include "agent/supervise/seat.h"
@@ -93,6 +98,11 @@ struct member {
 	bool noticed;	  /* the head has its notice of preemption: it leaves at the next STOP */
 	int64_t stop_timeout_ms;
 	struct error unable;
+
+	struct calls_out calls; /* to the head: of workers and operators */
+	struct member_calls *served; /* of the head */
+	int streams;		     /* operators' calls to the head that the end waits for */
+	bool bye_due;		     /* it is said when all such calls are over */
 };
 
 int member_new(struct hosts *hosts, struct member **ret, struct error *err);
@@ -169,6 +179,8 @@ struct head_host {
 	uint64_t since_ms;		  /* no member since */
 	struct link_beat beat;		  /* the last one */
 	struct sharing_host *sharing;	  /* while it is a member */
+	struct calls_out calls;		  /* to it */
+	bool fault;			  /* what it has just said breaks the protocol */
 	bool noticed;			  /* it has a notice of preemption in this round */
 	/* Where etcd elects the head. */
 	bool recording, recorded, known; /* it is in the state that is being written; may be in
@@ -227,6 +239,7 @@ struct head {
 	bool leader_over;
 	char leader_text[256];
 	struct loop_timer *leader_timer;
+	LIST_HEAD(, group_logs) logs;
 	struct loop_timer *save_timer; /* armed while hosts save the state of workers */
 	int64_t saves;		       /* the number of the last time */
 	uint64_t save_round;	       /* ... and its round */
@@ -326,6 +339,13 @@ void head_round_over(struct head *h);
 void head_give_up(struct head *h);
 void head_restart_asked(struct head *h, const char *why);
 void head_leader_grace_over(void *arg);
+/* head_logs.c: what a handler returns. */
+int head_logs(struct head *h, struct varlink_call *call, json_t *p);
+/* A round is about to start. */
+void head_logs_begin(struct head *h);
+/* The group is about to end, or has ended. */
+void head_logs_end(struct head *h);
+
 /* head_save.c */
 /* A worker of that host hangs. */
 void head_hangs(struct head_host *asker, const char *why);
@@ -342,11 +362,34 @@ void deputy_hear(struct hosts *h, const char *word);
 void head_choose_deputy(struct head *h);
 /* A member listens there. */
 int head_hear_deputy(struct head_host *x, const char *address, struct error *err);
+/* member_calls.c */
+_must_check_ int member_calls_open(struct member *m, struct error *err);
+void member_calls_close(struct member *m);
+/* The link has room again; it has ended. */
+void member_calls_ready(struct member *m);
+void member_calls_cut(struct member *m);
+/* Call, Flow or Hangup of the head. */
+int member_hear_call(struct member *m, const char *method, const json_t *p, struct error *err);
+/* Readers that follow have their last lines: the run is over, and all logs are written. */
+void member_calls_end(struct member *m);
+/* Whether Bye has to wait for calls of which answers are to come; it is said when they are over. */
+bool member_calls_delay_bye(struct member *m);
+/* The head takes and sends answers. */
+void member_calls_heard(struct member *m);
+void member_calls_check_bye(struct member *m);
+
+/* operators.c */
+/* The hook relays_call. */
+bool hosts_relays_call(struct supervisor *sv, struct varlink_call *call, json_t *p);
 
 /* relay.c */
 _must_check_ int member_relay_open(struct member *m);
-/* Answer, Hangup or Order of the head. */
-int member_hear_relayed(struct member *m, const char *method, const json_t *p);
+/* Answer, Hangup, Call, Flow or Order of the head. */
+int member_hear_relayed(struct member *m, const char *method, const json_t *p, struct error *err);
+void member_relay_cut(struct member *m, const char *why);
+/* What the head knows calls to that host by. */
+void head_host_calls_open(struct head_host *x);
+void head_host_calls_cut(struct head_host *x, const char *why);
 _must_check_ int head_relay_open(struct head *h, struct error *err);
 /* The workers of the round that is about to start. */
 void head_relay_begin(struct head *h);

@@ -20,7 +20,7 @@ static int uplink_send(void *arg, const char *method, const char *body, size_t l
 
 	/* No call waits for a head that this host belongs to no more. */
 	if (!m->link || m->state == MEMBER_AWAY || m->state == MEMBER_JOINING ||
-		m->state == MEMBER_FENCED || m->state == MEMBER_OVER)
+		m->state == MEMBER_FENCED || (m->state == MEMBER_OVER && !m->bye_due))
 		return -ECONNRESET;
 	return link_send_text(m->link, method, body, len);
 }
@@ -30,6 +30,7 @@ static void uplink_relieved(void *arg)
 	struct member *m = arg;
 
 	sharing_relay_ready(m->sv);
+	member_calls_ready(m);
 }
 
 static bool uplink_congested(void *arg)
@@ -46,13 +47,27 @@ static uint64_t uplink_round(void *arg)
 	return m->round ? m->round : 1; /* an operator may call before the first one */
 }
 
+static const struct calls_way *uplink_way(struct member *m, struct calls_way *ret)
+{
+	*ret = (struct calls_way){ .send = uplink_send, .congested = uplink_congested, .arg = m };
+	return ret;
+}
+
 int member_relay_open(struct member *m)
 {
 	const struct sharing_uplink uplink = {
-		.send = uplink_send, .congested = uplink_congested, .round = uplink_round, .arg = m
+		.calls = &m->calls, .round = uplink_round, .arg = m
 	};
+	struct calls_way way;
 
+	calls_out_init(&m->calls, uplink_way(m, &way), false);
 	return sharing_relay_to(m->sv, &uplink);
+}
+
+void member_relay_cut(struct member *m, const char *why)
+{
+	calls_out_cut(&m->calls, why);
+	sharing_relay_ready(m->sv);
 }
 
 static void hear_order(struct member *m, const json_t *p)
@@ -84,15 +99,27 @@ static void hear_read(struct member *m, const json_t *p)
 		log_error("out of memory: the head does not learn how far workers are");
 }
 
-int member_hear_relayed(struct member *m, const char *method, const json_t *p)
+/* Who has begun a connection gets its answers, and may learn that the other side has ended it. */
+static bool is_answer(const char *method, const json_t *p, bool negative)
 {
+	int64_t number = json_get_int(p, "connection", 0);
+
+	return (!strcmp(method, "Answer") || !strcmp(method, "Hangup")) &&
+	       (negative ? number < 0 : number > 0);
+}
+
+int member_hear_relayed(struct member *m, const char *method, const json_t *p, struct error *err)
+{
+	member_calls_heard(m);
 	if (!strcmp(method, "Board"))
 		FEATURES_CALL(m->sv, hosts_board, m->sv, (uint64_t)json_get_int(p, "notice", 0),
 			json_get_int(p, "save_at", INT64_MIN), json_get_bool(p, "error", false));
 	else if (!strcmp(method, "Read"))
 		hear_read(m, p);
+	else if (is_answer(method, p, false))
+		calls_out_hear(&m->calls, method, p);
 	else if (strcmp(method, "Order") != 0)
-		sharing_relay_hear(m->sv, method, p);
+		return member_hear_call(m, method, p, err);
 	else if (m->state == MEMBER_RUNNING)
 		hear_order(m, p);
 	return 0;
@@ -121,6 +148,20 @@ static bool downlink_congested(void *arg)
 	struct head_host *x = arg;
 
 	return x->link && link_congested(x->link, downlink_relieved, x);
+}
+
+void head_host_calls_open(struct head_host *x)
+{
+	const struct calls_way way = {
+		.send = downlink_send, .congested = downlink_congested, .arg = x
+	};
+
+	calls_out_init(&x->calls, &way, true);
+}
+
+void head_host_calls_cut(struct head_host *x, const char *why)
+{
+	calls_out_cut(&x->calls, why);
 }
 
 /* Its workers die by its lease, and only then it counts as lost. */
@@ -185,6 +226,15 @@ int head_hear_relayed(struct head_host *x, const char *method, const json_t *p, 
 	const struct round_host *host = round_host(x->head->round, x->number);
 
 	if (!x->sharing || !host)
+		return 0;
+	if (is_answer(method, p, true)) {
+		x->fault = false;
+		calls_out_hear(&x->calls, method, p);
+		return x->fault ? error_field(err, -EPROTO, "rank",
+					  "expected lines of this host's workers")
+				: 0;
+	}
+	if (!strcmp(method, "Answer"))
 		return 0;
 	if (!strcmp(method, "Call") && *json_get_string(p, "worker", "") &&
 		host->round != (uint64_t)json_get_int(p, "round", 0))

@@ -497,7 +497,10 @@ struct sharing_host *sharing_host_new(struct sharing_group *g, void *arg)
 		return NULL;
 	x->group = g;
 	x->arg = arg;
-	TAILQ_INIT(&x->connections);
+	calls_in_init(&x->calls,
+		&(struct calls_way){
+			.send = g->down.send, .congested = g->down.congested, .arg = arg },
+		false);
 	LIST_INSERT_HEAD(&g->hosts, x, entry);
 	return x;
 }
@@ -506,11 +509,10 @@ struct sharing_host *sharing_host_free(struct sharing_host *x)
 {
 	if (!x)
 		return NULL;
-	group_connections_close(x);
+	calls_in_fini(&x->calls);
 	for (int i = 0; x->n_workers && i < x->group->n_workers; i++)
 		if (x->group->host_of[i] == x)
 			x->group->host_of[i] = NULL;
-	chain_fini(&x->by_number);
 	LIST_REMOVE(x, entry);
 	if (x->read_due && loop_defer(supervisor_loop(x->group->sv), read_is_over, x->group) < 0)
 		log_error("out of memory: the steps of workers are read later");

@@ -23,7 +23,7 @@ struct sharing_host;
 
 /* The way to one member; arg: as given for that host. */
 struct sharing_downlink {
-	/* As struct sharing_uplink's; sharing_host_ready() says when there is room. */
+	/* As struct calls_way's; sharing_host_ready() says when there is room. */
 	int (*send)(void *arg, const char *method, const char *body, size_t len);
 	bool (*congested)(void *arg);
 	/* Decides about failures whose decision has waited. */

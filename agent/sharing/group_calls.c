@@ -13,12 +13,9 @@
 #include "common/varlink/worker_ranges.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
 	GROUP_CONNECTIONS = 1 << 20,
@@ -28,92 +25,20 @@ enum {
 /* A worker's connection with its own agent. */
 struct group_connection {
 	struct sharing_peer peer; /* first: the connection's user */
-	struct chain_node node;
-	TAILQ_ENTRY(group_connection) entry;
-	struct sharing_host *host; /* NULL: it is gone */
-	int64_t number;
-	struct varlink_connection *carried;
+	struct call_in in;
 };
+
+static struct group_connection *connection_of(struct call_in *c)
+{
+	return c ? (void *)((char *)c - offsetof(struct group_connection, in)) : NULL;
+}
 
 /* --- connections --------------------------------------------------------------------------------
  */
 
 void sharing_host_ready(struct sharing_host *x)
 {
-	struct group_connection *c;
-
-	x->congested = false;
-	TAILQ_FOREACH (c, &x->connections, entry)
-		varlink_carried_ready(c->carried);
-}
-
-/* Sends {"connection":N,"message":TEXT}. */
-static int say_answer(const struct group_connection *c, const char *message, size_t len)
-{
-	_cleanup_(json_writer_fini) struct json_writer t = { .data = NULL };
-
-	json_write_format(&t, "{\"connection\":%" PRId64 ",\"message\":", c->number);
-	json_write(&t, message, len);
-	json_write(&t, "}", 1);
-	if (t.failed)
-		return -ENOMEM;
-	return c->host->group->down.send(c->host->arg, "Answer", t.data, t.len);
-}
-
-static void say_hangup(const struct group_connection *c)
-{
-	char text[64];
-	int n = snprintf(text, sizeof(text), "{\"connection\":%" PRId64 "}", c->number);
-
-	(void)c->host->group->down.send(c->host->arg, "Hangup", text, (size_t)n);
-}
-
-/* A link takes one long answer more: the other connections wait. That one is the last to go on. */
-static void hold_others(struct group_connection *c)
-{
-	struct sharing_host *x = c->host;
-	struct group_connection *other;
-
-	TAILQ_REMOVE(&x->connections, c, entry);
-	TAILQ_FOREACH (other, &x->connections, entry)
-		varlink_carried_hold(other->carried);
-	TAILQ_INSERT_TAIL(&x->connections, c, entry);
-}
-
-static bool on_send(void *arg, const char *text, size_t len)
-{
-	struct group_connection *c = arg;
-	struct sharing_host *x = c->host;
-	int r = say_answer(c, text, len);
-
-	/* Without this answer the worker would take the next one for it. */
-	if (r < 0 && r != -ECONNRESET) {
-		log_error("an answer cannot be sent to a worker: %s", strerror(-r));
-		say_hangup(c);
-	}
-	if (!x->congested && x->group->down.congested(x->arg)) {
-		x->congested = true;
-		hold_others(c);
-	}
-	return !x->congested;
-}
-
-static void connection_leave(struct group_connection *c)
-{
-	if (!c->host)
-		return;
-	TAILQ_REMOVE(&c->host->connections, c, entry);
-	chain_remove(&c->host->by_number, &c->node);
-	c->host = NULL;
-}
-
-/* The server has ended it. */
-static void on_ended(void *arg)
-{
-	struct group_connection *c = arg;
-
-	say_hangup(c);
-	connection_leave(c);
+	calls_in_ready(&x->calls);
 }
 
 static void on_closed(void *user, void *arg)
@@ -121,7 +46,7 @@ static void on_closed(void *user, void *arg)
 	struct group_connection *c = user;
 
 	FEATURES_CALL(c->peer.sv, worker_hung_up, c->peer.sv, &c->peer);
-	connection_leave(c);
+	call_in_left(&c->in);
 	free(c);
 }
 
@@ -132,57 +57,29 @@ static void on_shut(void *user, void *arg)
 	FEATURES_CALL(c->peer.sv, worker_shut, c->peer.sv, &c->peer);
 }
 
-static uint64_t hash_of(int64_t number)
-{
-	return chain_hash(&number, sizeof(number));
-}
-
-static struct group_connection *connection_of(struct sharing_host *x, int64_t number)
-{
-	struct chain_node *n = chain_first(&x->by_number, hash_of(number));
-
-	for (; n; n = chain_next(n)) {
-		struct group_connection *c =
-			(void *)((char *)n - offsetof(struct group_connection, node));
-
-		if (c->number == number)
-			return c;
-	}
-	return NULL;
-}
-
 static int connection_new(
 	struct sharing_host *x, int64_t number, int slot, struct group_connection **ret)
 {
-	const struct varlink_peer peer = { .uid = getuid() };
 	size_t most = SHARING_PER_WORKER * (size_t)x->n_workers + HOST_CONNECTIONS;
-	struct group_connection *c = x->by_number.n < most ? calloc(1, sizeof(*c)) : NULL;
-	const struct varlink_carrier carrier = { .send = on_send, .ended = on_ended, .arg = c };
+	struct group_connection *c;
 	int r;
 
-	if (x->by_number.n >= most)
+	if (x->calls.by_number.n >= most)
 		return -EUSERS;
-	if (!c || chain_reserve(&x->by_number) < 0) {
-		free(c);
+	c = calloc(1, sizeof(*c));
+	if (!c)
 		return -ENOMEM;
-	}
 	c->peer = (struct sharing_peer){ .sv = x->group->sv,
 		.commons = x->group->commons,
 		.slot = slot,
 		.counted = slot,
 		.token = slot < 0 ? 0 : (uint64_t)commons_worker(x->group->commons, slot)->start };
-	c->host = x;
-	c->number = number;
-	r = varlink_carried_new(
-		slot < 0 ? x->group->operators : x->group->server, &peer, c, &carrier, &c->carried);
+	r = calls_in_open(&x->calls, number, slot < 0 ? x->group->operators : x->group->server, c,
+		&c->in);
 	if (r < 0) {
 		free(c);
 		return r;
 	}
-	TAILQ_INSERT_HEAD(&x->connections, c, entry);
-	if (x->congested)
-		varlink_carried_hold(c->carried);
-	chain_put(&x->by_number, &c->node, hash_of(number));
 	if (slot >= 0)
 		FEATURES_CALL(x->group->sv, worker_connected, x->group->sv, slot);
 	*ret = c;
@@ -205,37 +102,29 @@ static int slot_of_host(const struct sharing_host *x, const char *name, struct e
 		err, -EPROTO, "worker", "expected one of this host, got \"%.100s\"", name);
 }
 
-/* The member answers its calls, and other connections of the host go on. */
-static void refuse_connection(struct sharing_host *x, int64_t number)
-{
-	const struct group_connection c = { .host = x, .number = number };
-
-	log_debug("a host has too many connections of workers");
-	say_hangup(&c);
-}
-
 static int hear_call(struct sharing_host *x, const json_t *p, struct error *err)
 {
 	int64_t number = json_get_int(p, "connection", 0);
-	struct group_connection *c = connection_of(x, number);
-	size_t len;
-	_cleanup_free_ char *text = NULL;
-	int slot, r = 0;
+	struct group_connection *c = connection_of(calls_in_find(&x->calls, number));
+	int r = 0;
 
+	if (number <= 0)
+		return error_field(err, -EPROTO, "connection",
+			"expected a number of a member's, got %lld", (long long)number);
 	if (!c) {
 		const char *name = json_get_string(p, "worker", "");
+		int slot = *name ? slot_of_host(x, name, err) : -1;
 
-		slot = *name ? slot_of_host(x, name, err) : -1;
 		if (*name && slot < 0)
 			return slot;
 		r = connection_new(x, number, slot, &c);
-		if (r == -EUSERS) {
-			refuse_connection(x, number);
-			return 0;
-		}
 	}
-	text = r ? NULL : json_dump_text(json_get_object(p, "message"), &len);
-	if (text && varlink_carried_feed(c->carried, text, len) == 0)
+	if (r == -EUSERS) { /* the member answers its calls, and other connections go on */
+		log_debug("a host has too many connections of workers");
+		calls_in_refuse(&x->calls, number);
+		return 0;
+	}
+	if (!r && call_in_feed(&c->in, p) == 0)
 		return 0;
 	return error_set(err, -ENOMEM, "out of memory");
 }
@@ -243,46 +132,23 @@ static int hear_call(struct sharing_host *x, const json_t *p, struct error *err)
 void group_hear_last_calls(const struct sharing_group *g, const struct worker *w)
 {
 	const struct sharing_host *x = g->host_of[w->place];
-	struct group_connection *c = x ? TAILQ_FIRST(&x->connections) : NULL, *next;
+	struct call_in *c = x ? TAILQ_FIRST(&x->calls.connections) : NULL, *next;
 
 	for (; c; c = next) { /* none ends but c */
 		next = TAILQ_NEXT(c, entry);
-		if (c->peer.slot == w->slot)
-			varlink_carried_receive(c->carried);
+		if (connection_of(c)->peer.slot == w->slot)
+			call_in_receive(c);
 	}
-}
-
-/* A worker may call and close the connection: that call counts, as on a socket. */
-static void hear_hangup(struct sharing_host *x, int64_t number)
-{
-	struct group_connection *c = connection_of(x, number);
-
-	varlink_carried_receive(c->carried);
-	c = connection_of(x, number);
-	if (!c)
-		return;
-	connection_leave(c);
-	varlink_carried_close(c->carried);
 }
 
 int sharing_group_hear(
 	struct sharing_host *x, const char *method, const json_t *p, struct error *err)
 {
-	struct group_connection *c;
-
 	if (!strcmp(method, "Call"))
 		return hear_call(x, p, err);
 	if (!strcmp(method, "Samples"))
 		return group_hear_samples(x, p, err);
-	c = connection_of(x, json_get_int(p, "connection", 0));
-	if (!c)
-		return 0; /* it has ended here meanwhile */
-	if (!strcmp(method, "Hangup") && json_get_bool(p, "shut", false))
-		varlink_carried_shut(c->carried);
-	else if (!strcmp(method, "Hangup"))
-		hear_hangup(x, c->number);
-	else
-		varlink_carried_pause(c->carried, json_get_bool(p, "paused", false));
+	calls_in_hear(&x->calls, method, p);
 	return 0;
 }
 
@@ -376,13 +242,31 @@ static int open_server(struct sharing_group *g, struct error *err)
 /* Their own agents have looked at who they are. */
 static int operators_authorize(struct varlink_call *call, const char *method, json_t *p, void *arg)
 {
+	static const char *const answered[] = { "Results", "Logs" };
 	bool queue = !strcmp(varlink_call_interface(call), "io.elasticd.Queue");
 
-	if (queue ? strcmp(method, "Keep") != 0 : !strcmp(method, "Results"))
+	if (queue && strcmp(method, "Keep") != 0)
 		return 0;
+	for (size_t i = 0; !queue && i < sizeof(answered) / sizeof(answered[0]); i++)
+		if (!strcmp(answered[i], method))
+			return 0;
 	varlink_error(call, "PermissionDenied",
 		json_pack("{s:s}", "message", "this host answers that itself"));
 	return 1;
+}
+
+/* By hosts. */
+static void operators_account(
+	const struct varlink_peer *peer, void *user, struct varlink_account *ret, void *arg)
+{
+	const struct group_connection *c = user;
+
+	*ret = (struct varlink_account){ .key = (uintptr_t)c->in.in, .trusted = true };
+}
+
+static bool operators_relay(struct varlink_call *call, const char *method, json_t *p, void *arg)
+{
+	return features_relay_call(arg, call, p);
 }
 
 static int open_operators(struct sharing_group *g, struct error *err)
@@ -399,7 +283,9 @@ static int open_operators(struct sharing_group *g, struct error *err)
 		.also = also,
 		.limits = { .message_bytes = SHARING_MESSAGE_BYTES,
 			.reply_bytes = GROUP_ANSWER_BYTES },
+		.account = operators_account,
 		.authorize = operators_authorize,
+		.relay = operators_relay,
 		.closed = on_closed,
 		.leaving = features_rely_on_disk(g->sv) ? on_leaving : NULL,
 		.arg = g->sv,
@@ -431,23 +317,11 @@ void group_servers_close(struct sharing_group *g)
 
 void group_connections_renew(struct sharing_host *x)
 {
-	struct group_connection *c, *next;
+	struct call_in *c, *next;
 
-	for (c = TAILQ_FIRST(&x->connections); c; c = next) {
+	for (c = TAILQ_FIRST(&x->calls.connections); c; c = next) {
 		next = TAILQ_NEXT(c, entry);
-		if (c->peer.slot < 0)
-			continue; /* an operator's */
-		connection_leave(c);
-		varlink_carried_close(c->carried);
-	}
-}
-
-void group_connections_close(struct sharing_host *x)
-{
-	struct group_connection *c;
-
-	while ((c = TAILQ_FIRST(&x->connections))) {
-		connection_leave(c);
-		varlink_carried_close(c->carried);
+		if (connection_of(c)->peer.slot >= 0)
+			call_in_close(c);
 	}
 }

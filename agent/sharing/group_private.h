@@ -6,23 +6,19 @@
  * group_calls.c, their calls.
  */
 
+#include "agent/sharing/calls_in.h"
 #include "agent/sharing/group.h"
 #include "agent/sharing/private.h"
-#include "common/text/hash_chain.h"
 
 /* A link's longest message, less the text around an answer. */
 enum { GROUP_ANSWER_BYTES = (8 << 20) - 256 };
-
-struct group_connection;
 
 struct sharing_host {
 	LIST_ENTRY(sharing_host) entry;
 	struct sharing_group *group;
 	void *arg;
-	TAILQ_HEAD(, group_connection) connections;
-	struct chain by_number; /* the same connections */
+	struct calls_in calls; /* of its workers and operators */
 	int n_workers;
-	bool congested;
 	bool read_due; /* it has yet to answer the present Read */
 };
 
@@ -62,8 +58,6 @@ _must_check_ int group_servers_open(struct sharing_group *g, struct error *err);
 void group_servers_close(struct sharing_group *g);
 /* Handles the calls that a worker has made before its end. */
 void group_hear_last_calls(const struct sharing_group *g, const struct worker *w);
-/* The host is gone. */
-void group_connections_close(struct sharing_host *x);
 /* A new attempt begins: ends the connections of earlier workers. */
 void group_connections_renew(struct sharing_host *x);
 /* group.c: Samples has come. */

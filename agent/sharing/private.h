@@ -16,6 +16,7 @@
  *   results.c         Result, and what is kept of all workers
  *   entries_json.c    entries as JSON text
  *   relay.c           calls that go to the head of a group of several hosts
+ *   calls_out.c       calls over a link, at the end that makes them; calls_in.c at the other end
  *   group.c           the workers of all hosts, in the head; group_calls.c their calls
  */
 
@@ -54,7 +55,7 @@ struct sharing_slot {
 	int connections;
 };
 
-struct relayed;
+struct calls_out_connection;
 struct sharing_group;
 struct sharing_relay;
 
@@ -67,7 +68,7 @@ struct sharing_peer {
 	int counted; /* the slot that it counts for, -1: none */
 	/* Of the process that it belongs to; in the head that is the number of its start. */
 	uint64_t token;
-	struct relayed *relayed; /* as the head knows it; NULL: it does not */
+	struct calls_out_connection *relayed; /* as the head knows it; NULL: it does not */
 };
 
 struct sharing {

@@ -7,6 +7,7 @@
  * of io.elasticd.Peer. The feature of several hosts owns the way to the head.
  */
 
+#include "agent/sharing/calls_out.h"
 #include "common/base/cleanup.h"
 
 #include <jansson.h>
@@ -15,14 +16,11 @@
 #include <stdint.h>
 
 struct supervisor;
+struct varlink_call;
 
 /* The way to the head. */
 struct sharing_uplink {
-	/* Sends a message whose body is JSON text of len bytes. 0, -EMSGSIZE, -ENOMEM, or
-	 * -ECONNRESET where there is no way. */
-	int (*send)(void *arg, const char *method, const char *body, size_t len);
-	/* True while much waits to be sent; sharing_relay_ready() says when there is room. */
-	bool (*congested)(void *arg);
+	struct calls_out *calls; /* sharing_relay_ready() says when its way has room */
 	/* The round of the workers that live now. */
 	uint64_t (*round)(void *arg);
 	void *arg;
@@ -31,7 +29,6 @@ struct sharing_uplink {
 /* Between the features' init and their ready. 0 or -ENOMEM. */
 _must_check_ int sharing_relay_to(struct supervisor *sv, const struct sharing_uplink *uplink);
 void sharing_relay_ready(struct supervisor *sv);
-/* A message of the head has come. */
-void sharing_relay_hear(struct supervisor *sv, const char *method, const json_t *p);
-/* The head has lost this host: no call that waits gets an answer of the head's. */
-void sharing_relay_cut(struct supervisor *sv);
+/* Hosts call the group's job by names of their own, which the head does not know: takes this host's
+ * out of the call. Returns false after having answered the call. */
+bool sharing_relay_own_job(struct supervisor *sv, struct varlink_call *call, json_t *p);

@@ -27,7 +27,7 @@ const struct varlink_range peer_ranges[] = {
 	{ "ports", 0, INT_MAX },
 	{ "master_port", 1, USHRT_MAX },
 	{ "round", 1, INT64_MAX },
-	{ "connection", 1, INT64_MAX },
+	{ "connection", -INT64_MAX, INT64_MAX },
 	{ "grace_ms", 0, INT64_MAX / 8 },
 	{ "deadline_ms", 0, INT64_MAX / 8 },
 	{ "notice", 0, INT64_MAX },

@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hosts/private.h"
+#include "common/base/log.h"
+#include "common/text/json.h"
+#include "common/text/ranks.h"
+#include "common/varlink/manager_error.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Logs of workers of all hosts. The head asks each host that may have some, and hands lines on: in
+ * the order of their times where all that are wanted have been written, as they come where the
+ * reader follows. A host sends one answer and waits for Flow, which the head sends once it has
+ * handed these lines on and its own reader takes more: so neither side keeps more than an answer of
+ * each host, however slow the reader is.
+ */
+
+enum {
+	LOGS_MAX = 512, /* readers at once */
+	LOGS_OF_HOST = 64,
+	LOGS_BATCH = 256, /* lines of an answer that has those of several hosts */
+};
+
+/* What one host has for a reader. Stays when its lines have ended: the host may join again. */
+struct host_logs {
+	LIST_ENTRY(host_logs) entry;
+	struct group_logs *of;
+	struct head_host *host; /* NULL: its lines have ended */
+	char *run;		/* of the host */
+	struct call_out *call;	/* until the last answer has come */
+	int64_t until_us;	/* when its lines ended, by the head's clock */
+	int64_t offset_us;	/* of its clock to the head's */
+	json_t *lines;		/* not handed on yet; NULL: none */
+	size_t next;		/* of them */
+	bool waits;		/* for Flow */
+};
+
+struct group_logs {
+	LIST_ENTRY(group_logs) entry;
+	struct head *head;
+	struct varlink_call *call;
+	uint64_t caller;
+	json_t *p;
+	struct ranks ranks;
+	bool all_ranks, follow, congested;
+	int64_t begun_us;
+	LIST_HEAD(, host_logs) hosts;
+	bool any;	 /* a host has lines, or could have had */
+	char *error;	 /* of a host that has none; owned */
+	json_t *error_p; /* its parameters; owned */
+};
+
+static void host_logs_end(struct host_logs *x)
+{
+	x->host = NULL;
+	x->call = NULL;
+	x->until_us = (int64_t)loop_real_us();
+}
+
+static void host_logs_free(struct host_logs *x)
+{
+	LIST_REMOVE(x, entry);
+	if (x->call)
+		calls_out_drop(x->call);
+	json_decref(x->lines);
+	free(x->run);
+	free(x);
+}
+
+static void group_logs_free(struct group_logs *g)
+{
+	while (!LIST_EMPTY(&g->hosts))
+		host_logs_free(LIST_FIRST(&g->hosts));
+	LIST_REMOVE(g, entry);
+	json_decref(g->p);
+	json_decref(g->error_p);
+	ranks_fini(&g->ranks);
+	free(g->error);
+	free(g);
+}
+
+static void group_logs_gone(void *arg)
+{
+	group_logs_free(arg);
+}
+
+/* --- to the reader ------------------------------------------------------------------------------
+ */
+
+static void logs_resume(void *arg);
+
+/* Takes lines. */
+static void logs_hand_on(struct group_logs *g, json_t *lines, int64_t missed, const char *note)
+{
+	json_t *answer = json_object();
+
+	json_put(answer, "lines", lines);
+	if (missed)
+		json_put_int(answer, "missed", missed);
+	if (note)
+		json_put_string(answer, "note", note);
+	(void)varlink_notify(g->call, answer);
+	g->congested = varlink_call_congested(g->call, logs_resume, g);
+}
+
+static void logs_over(struct group_logs *g)
+{
+	struct varlink_call *call = g->call;
+	_cleanup_free_ char *error = g->any ? NULL : TAKE_PTR(g->error);
+	json_t *p = g->any ? NULL : TAKE_PTR(g->error_p);
+
+	group_logs_free(g);
+	if (error)
+		(void)varlink_error(call, error, p);
+	else
+		(void)varlink_reply(call, json_pack("{s:[]}", "lines"));
+}
+
+static bool is_open(const struct host_logs *x)
+{
+	return x->call || x->lines;
+}
+
+/* Where the reader follows, further rounds have further lines, until the group's end. */
+static void logs_check(struct group_logs *g)
+{
+	const struct host_logs *x;
+
+	LIST_FOREACH (x, &g->hosts, entry)
+		if (is_open(x))
+			return;
+	if (!g->follow || g->head->end.state)
+		logs_over(g);
+}
+
+static void ask_for_more(struct host_logs *x)
+{
+	if (x->waits && x->call)
+		calls_out_flow(x->call, false);
+	x->waits = false;
+}
+
+/* The time of the next line by the head's clock. A line without one follows its predecessor. */
+static int64_t next_time(const struct host_logs *x)
+{
+	const json_t *line = json_array_get(x->lines, x->next);
+
+	return json_get_int(line, "time_us", INT64_MIN / 2) + x->offset_us;
+}
+
+/* The host with the oldest line. NULL: there is none, or ret_wait: one has to send lines first. */
+static struct host_logs *oldest(struct group_logs *g, bool *ret_wait)
+{
+	struct host_logs *x, *best = NULL;
+
+	*ret_wait = false;
+	LIST_FOREACH (x, &g->hosts, entry) {
+		if (x->call && !x->lines)
+			*ret_wait = true;
+		else if (x->lines && (!best || next_time(x) < next_time(best)))
+			best = x;
+	}
+	return *ret_wait ? NULL : best;
+}
+
+static json_t *take_line(struct host_logs *x)
+{
+	json_t *line = json_incref(json_array_get(x->lines, x->next++));
+
+	if (x->next == json_array_size(x->lines)) {
+		json_decref(x->lines);
+		x->lines = NULL;
+		ask_for_more(x);
+	}
+	return line;
+}
+
+/* Hands on what is oldest of all, while each host has some or has ended. */
+static void logs_merge(struct group_logs *g)
+{
+	bool waits = false;
+
+	while (!g->congested && !waits) {
+		json_t *lines = json_array();
+		struct host_logs *x;
+
+		while (json_array_size(lines) < LOGS_BATCH && (x = oldest(g, &waits)))
+			json_add(lines, take_line(x));
+		if (!json_array_size(lines)) {
+			json_decref(lines);
+			break;
+		}
+		logs_hand_on(g, lines, 0, NULL);
+	}
+}
+
+static void logs_resume(void *arg)
+{
+	struct group_logs *g = arg;
+	struct host_logs *x;
+
+	g->congested = false;
+	if (!g->follow) {
+		logs_merge(g);
+		logs_check(g);
+		return;
+	}
+	LIST_FOREACH (x, &g->hosts, entry)
+		ask_for_more(x);
+}
+
+/* --- from hosts ---------------------------------------------------------------------------------
+ */
+
+/* A host speaks of its own workers. Whose a rank was in earlier attempts the head does not know. */
+static bool are_own(const struct head_host *x, const json_t *lines)
+{
+	const struct head *h = x->head;
+	const struct round_host *host = round_host(h->round, x->number);
+	const json_t *line;
+	size_t i;
+
+	json_array_foreach (lines, i, line) {
+		int64_t rank = json_get_int(line, "rank", -1);
+
+		if (!json_is_object(line) || rank < 0)
+			return false;
+		if (json_get_int(line, "attempt", 0) != h->attempt - 1 || !host ||
+			host->round != round_number(h->round))
+			continue;
+		if (rank < host->first_rank || rank >= host->first_rank + host->workers)
+			return false;
+	}
+	return true;
+}
+
+static void take_lines(struct host_logs *x, json_t *p)
+{
+	struct group_logs *g = x->of;
+	json_t *lines = json_get_array(p, "lines");
+	int64_t missed = json_get_int(p, "missed", 0);
+
+	g->any = true;
+	if (g->follow) {
+		if (json_array_size(lines) || missed)
+			logs_hand_on(g, json_incref(lines), missed, NULL);
+		return;
+	}
+	if (missed)
+		logs_hand_on(g, json_array(), missed, NULL);
+	if (json_array_size(lines)) {
+		x->lines = json_incref(lines);
+		x->next = 0;
+	}
+}
+
+static void host_failed(struct host_logs *x, const char *error, json_t *p)
+{
+	struct group_logs *g = x->of;
+	const char *dot = strrchr(error, '.');
+	const char *name = x->host ? head_host_name(g->head, x->host->number) : "";
+	char note[256];
+
+	host_logs_end(x);
+	if (!strcmp(dot ? dot + 1 : error, "Unavailable")) {
+		g->any = true;
+		if (g->follow)
+			return;
+		snprintf(note, sizeof(note), "lines of host %.64s are missing: %.120s", name,
+			json_get_string(p, "message", "it was lost"));
+		logs_hand_on(g, json_array(), 0, note);
+	} else if (!g->error) {
+		g->error = strdup(error);
+		g->error_p = json_incref(p);
+	}
+}
+
+static void on_answer(void *arg, const char *error, json_t *p, bool continues)
+{
+	struct host_logs *x = arg;
+	struct group_logs *g = x->of;
+	struct head_host *host = x->host;
+
+	if (!error && !are_own(host, json_get_array(p, "lines"))) {
+		host->fault = true; /* its link ends */
+		error = "Unavailable";
+	}
+	x->waits = continues;
+	if (error) {
+		if (continues)
+			calls_out_drop(x->call);
+		host_failed(x, error, p);
+	} else {
+		take_lines(x, p);
+		if (!continues)
+			host_logs_end(x);
+	}
+	if (!g->follow)
+		logs_merge(g);
+	else if (!g->congested)
+		ask_for_more(x);
+	logs_check(g);
+}
+
+/* Since when a host's lines are wanted that joined, or joined again, while the reader was there: by
+ * that host's clock. -1: all that the caller has asked for. */
+static int64_t since_of(const struct group_logs *g, const struct host_logs *x, bool later)
+{
+	return !later ? -1 : (x->until_us ? x->until_us : g->begun_us) - x->offset_us;
+}
+
+static struct host_logs *logs_of(struct group_logs *g, const char *run)
+{
+	struct host_logs *x;
+
+	LIST_FOREACH (x, &g->hosts, entry)
+		if (!strcmp(x->run, run))
+			return x;
+	x = calloc(1, sizeof(*x));
+	if (!x || !(x->run = strdup(run))) {
+		free(x);
+		return NULL;
+	}
+	x->of = g;
+	LIST_INSERT_HEAD(&g->hosts, x, entry);
+	return x;
+}
+
+/* later: not when the reader came. */
+static void logs_ask(struct group_logs *g, struct head_host *host, bool later)
+{
+	struct host_logs *x = logs_of(g, round_host(g->head->round, host->number)->run);
+	struct calls_out_message m = { .round = 1,
+		.worker = "",
+		.interface = "io.elasticd.Manager",
+		.method = "Logs",
+		.more = true };
+	_cleanup_json_ json_t *p = json_copy(g->p);
+	struct calls_out_connection *c;
+	int64_t since;
+
+	if (!x || x->call)
+		return; /* it is there */
+	x->host = host;
+	x->offset_us = host->beat.clock_known ? host->beat.offset_us : 0;
+	since = since_of(g, x, later);
+	if (since > json_get_int(p, "since_us", -1))
+		json_put_int(p, "since_us", since);
+	m.parameters = p;
+	c = calls_out_open(&host->calls, NULL);
+	if (!c || calls_out_call(c, &m, on_answer, x, &x->call) < 0)
+		host_logs_end(x);
+}
+
+/* --- calls --------------------------------------------------------------------------------------
+ */
+
+/* Whether the host has workers of the present attempt whose lines are wanted. */
+static bool logs_concern(const struct group_logs *g, const struct round_host *host)
+{
+	int next = ranks_next(&g->ranks, host->first_rank - 1);
+
+	if (!host->round || host->round != round_number(g->head->round))
+		return false;
+	return g->all_ranks || (next >= 0 && next < host->first_rank + host->workers);
+}
+
+static void logs_ask_all(struct group_logs *g, bool present)
+{
+	struct head *h = g->head;
+
+	for (int i = 0; i < h->n_members; i++) {
+		struct head_host *x = h->members[i];
+		const struct round_host *host = x ? round_host(h->round, i) : NULL;
+
+		if (host && x->link && (!present || logs_concern(g, host)))
+			logs_ask(g, x, false);
+	}
+}
+
+/* Returns whether the call was answered. */
+static bool logs_refused(const struct group_logs *g, struct varlink_call *call)
+{
+	int world = round_number(g->head->round) ? round_world(g->head->round)->workers : 0;
+	int rank = g->all_ranks || !world ? -1 : ranks_next(&g->ranks, world - 1), n = 0, own = 0;
+	const struct group_logs *other;
+	char name[16];
+
+	LIST_FOREACH (other, &g->head->logs, entry) {
+		if (other == g)
+			continue;
+		n++;
+		own += other->caller == g->caller;
+	}
+	if (n >= LOGS_MAX || own >= LOGS_OF_HOST) {
+		varlink_error(call, "ResourceExhausted",
+			manager_limit(n >= LOGS_MAX ? "readers of logs"
+						    : "readers of logs of one host",
+				n >= LOGS_MAX ? LOGS_MAX : LOGS_OF_HOST));
+		return true;
+	}
+	if (rank < 0 || json_object_get(g->p, "attempt"))
+		return false;
+	snprintf(name, sizeof(name), "%d", rank);
+	varlink_error(call, "NotFound", manager_no_worker(name));
+	return true;
+}
+
+static int logs_parse(struct group_logs *g, json_t *p, struct error *err)
+{
+	const char *ranks = json_get_string(p, "ranks", NULL);
+
+	g->p = json_copy(p);
+	if (!g->p)
+		return -ENOMEM;
+	json_put_string(g->p, "job", "");
+	g->follow = json_get_bool(p, "follow", false);
+	g->all_ranks = !ranks;
+	return ranks ? ranks_parse(&g->ranks, ranks, "ranks", err) : 0;
+}
+
+int head_logs(struct head *h, struct varlink_call *call, json_t *p)
+{
+	struct group_logs *g;
+	bool present = !json_get_bool(p, "follow", false);
+	struct error err = { 0 };
+	int r;
+
+	if (!varlink_call_more(call))
+		return varlink_error_expected_more(call);
+	g = calloc(1, sizeof(*g));
+	if (!g)
+		return -ENOMEM;
+	g->head = h;
+	g->call = call;
+	g->caller = varlink_call_account(call).key;
+	g->begun_us = (int64_t)loop_real_us();
+	LIST_INIT(&g->hosts);
+	LIST_INSERT_HEAD(&h->logs, g, entry);
+	r = logs_parse(g, p, &err);
+	if (r == -EINVAL)
+		varlink_error(call, "InvalidArgument",
+			manager_invalid("ranks", json_get_string(p, "ranks", ""), err.text));
+	if (r < 0 || logs_refused(g, call)) {
+		group_logs_free(g);
+		return r == -EINVAL ? 0 : r;
+	}
+	varlink_call_on_gone(call, group_logs_gone, g);
+	/* Of earlier attempts any host may have lines. */
+	present = present && json_get_int(p, "attempt", h->attempt - 1) == h->attempt - 1;
+	if (present && h->attempt > 0)
+		json_put_int(g->p, "attempt", h->attempt - 1);
+	logs_ask_all(g, present);
+	logs_check(g);
+	return 0;
+}
+
+void head_logs_begin(struct head *h)
+{
+	struct group_logs *g;
+
+	LIST_FOREACH (g, &h->logs, entry)
+		for (int i = 0; i < h->n_members && g->follow; i++) {
+			struct head_host *x = h->members[i];
+			const struct round_host *host = x ? round_host(h->round, i) : NULL;
+
+			if (host && x->link && host->state == HOST_STARTING)
+				logs_ask(g, x, true);
+		}
+}
+
+void head_logs_end(struct head *h)
+{
+	struct group_logs *g, *next;
+
+	for (g = LIST_FIRST(&h->logs); g; g = next) {
+		next = LIST_NEXT(g, entry);
+		if (h->finished)
+			logs_over(g);
+		else
+			logs_check(g);
+	}
+}
