@@ -17,7 +17,9 @@ agent_SRC := \
 	agent/hosts/describe.c \
 	agent/hosts/feature.c \
 	agent/hosts/head.c \
+	agent/hosts/head_ask.c \
 	agent/hosts/head_decide.c \
+	agent/hosts/head_group.c \
 	agent/hosts/head_hear.c \
 	agent/hosts/head_logs.c \
 	agent/hosts/head_save.c \

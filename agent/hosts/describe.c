@@ -20,6 +20,32 @@ static void describe_clock(json_t *host, const struct link_beat *beat, int64_t s
 	json_put_int(host, "uncertainty_us", beat->uncertainty_us);
 }
 
+static json_t *describe_role(const struct spec_role *role, int n, int first_rank, int first_index)
+{
+	return json_pack("{s:s, s:i, s:i, s:i}", "role", role->name, "workers", n, "first_rank",
+		first_rank, "first_index", first_index);
+}
+
+/* The workers of each role on that host. */
+static json_t *describe_roles(const struct head *h, const struct round_host *host)
+{
+	const struct ranked_roles roles = { .n = (int)h->spec->n_roles,
+		.first_only = h->first_only };
+	const struct ranked_host ranked = { .replicas = host->replicas };
+	int rank = host->first_rank;
+	json_t *list = json_array();
+
+	for (int i = 0; i < roles.n; i++) {
+		int n = host_ranks_replicas(&ranked, &roles, i, host->group_rank);
+
+		if (n)
+			json_add(list, describe_role(&h->spec->roles[i], n, rank,
+					       host->first_index[i]));
+		rank += n;
+	}
+	return list;
+}
+
 static json_t *describe_member(const struct head *h, const struct round_host *r)
 {
 	const struct head_host *x = h->members[r->number];
@@ -32,6 +58,7 @@ static json_t *describe_member(const struct head *h, const struct round_host *r)
 		json_put_int(host, "group_rank", r->group_rank);
 		json_put_int(host, "first_rank", r->first_rank);
 		json_put_int(host, "workers", r->workers);
+		json_put(host, "roles", describe_roles(h, r));
 	}
 	if (!x)
 		return host;
@@ -54,6 +81,21 @@ json_t *head_hosts_json(const struct head *h)
 	return list;
 }
 
+static json_t *describe_own_roles(const struct member *m)
+{
+	const struct spec *spec = m->hosts->spec;
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < spec->n_roles; i++) {
+		const struct seat_role *r = &m->seat.roles[i];
+
+		if (r->replicas)
+			json_add(list, describe_role(&spec->roles[i], r->replicas, r->first_rank,
+					       r->first_index));
+	}
+	return list;
+}
+
 json_t *member_hosts_json(const struct member *m)
 {
 	json_t *list = json_array(), *own, *head;
@@ -62,8 +104,10 @@ json_t *member_hosts_json(const struct member *m)
 		member_state_name(m->state), "leads", 0);
 	if (m->round) {
 		json_put_int(own, "group_rank", m->seat.seat.group_rank);
-		if (m->seat.roles)
+		if (m->seat.roles) {
 			json_put_int(own, "first_rank", m->seat.roles[0].first_rank);
+			json_put(own, "roles", describe_own_roles(m));
+		}
 		json_put_int(own, "workers", supervisor_n_workers(m->sv));
 	}
 	json_add(list, own);

@@ -108,6 +108,7 @@ static void hosts_free(struct hosts *h)
 	if (!h)
 		return;
 	loop_cancel(supervisor_loop(h->sv), hosts_last_now, h);
+	loop_cancel(supervisor_loop(h->sv), hosts_stop_again, h);
 	hosts_end_drains(h);
 	link_resolve_free(h->resolve);
 	h->lead = lead_free(h->lead);
@@ -248,6 +249,14 @@ static bool hosts_ask(struct hosts *h, const char *want, int64_t timeout_ms, con
 	return true;
 }
 
+/* The head that was to carry the stop out is lost: this host leaves by itself. */
+void hosts_stop_again(void *arg)
+{
+	struct hosts *h = arg;
+
+	end_run_stop_asked(h->sv, 0, h->stop_timeout_ms, h->stop_text);
+}
+
 /* A person ends the group, or has this host leave; so does a signal to the agent, unless this host
  * leads and no other one can. A second request does not wait for the head. */
 static bool hosts_takes_stop(struct hosts *h, int64_t timeout_ms, const char *why)
@@ -260,6 +269,8 @@ static bool hosts_takes_stop(struct hosts *h, int64_t timeout_ms, const char *wh
 	if (first && h->head && !(h->lead && leaves))
 		return head_stop(h->head, timeout_ms, why);
 	if (first && !leaves && hosts_ask(h, "stop", timeout_ms, why)) {
+		h->stop_timeout_ms = timeout_ms;
+		snprintf(h->stop_text, sizeof(h->stop_text), "%s", why);
 		log_notice("%s", why);
 		events_add(supervisor_events(h->sv), "stop", supervisor_attempt(h->sv), -1, NULL,
 			"%s", why);

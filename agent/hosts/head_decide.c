@@ -95,11 +95,22 @@ static const struct spec_restart *decide_policy(const struct head *h, const json
 	return &h->spec->restart;
 }
 
+/* The core's times are those of another clock. */
+void head_show_budget(const struct head *h)
+{
+	struct restart_budget b = h->budget;
+
+	for (size_t i = 0; i < b.n_times; i++)
+		b.times_ms[i] -= hosts_now_ms() - loop_now_ms();
+	supervisor_show_budget(h->hosts->sv, &b);
+}
+
 /* Asks the budget; what: the fault for people. */
 static void decide_restart(struct head *h, const struct spec_restart *policy,
 	const struct restart_fault *fault, const char *what)
 {
 	restart_decide(policy, &h->budget, fault, hosts_now_ms(), &h->decision);
+	head_show_budget(h);
 	h->decided = true;
 	snprintf(h->consequence, sizeof(h->consequence), "%s", h->decision.text);
 	snprintf(h->cause, sizeof(h->cause), "%.340s; %.150s", what, h->decision.text);

@@ -156,6 +156,7 @@ static void hear_past(struct head *h, const json_t *p)
 		h->attempt = (int)json_get_int(p, "attempts", 0);
 	if (h->budget.used < json_get_int(p, "restarts", 0))
 		h->budget.used = (int)json_get_int(p, "restarts", 0);
+	head_show_budget(h);
 }
 
 int head_hear_join(struct head_host *x, const json_t *p, struct error *err)

@@ -35,7 +35,7 @@ struct host_logs {
 	int64_t offset_us;	/* of its clock to the head's */
 	json_t *lines;		/* not handed on yet; NULL: none */
 	size_t next;		/* of them */
-	bool waits;		/* for Flow */
+	bool waits;		/* for Flow; else one answer is wanted */
 };
 
 struct group_logs {
@@ -215,28 +215,6 @@ static void logs_resume(void *arg)
 /* --- from hosts ---------------------------------------------------------------------------------
  */
 
-/* A host speaks of its own workers. Whose a rank was in earlier attempts the head does not know. */
-static bool are_own(const struct head_host *x, const json_t *lines)
-{
-	const struct head *h = x->head;
-	const struct round_host *host = round_host(h->round, x->number);
-	const json_t *line;
-	size_t i;
-
-	json_array_foreach (lines, i, line) {
-		int64_t rank = json_get_int(line, "rank", -1);
-
-		if (!json_is_object(line) || rank < 0)
-			return false;
-		if (json_get_int(line, "attempt", 0) != h->attempt - 1 || !host ||
-			host->round != round_number(h->round))
-			continue;
-		if (rank < host->first_rank || rank >= host->first_rank + host->workers)
-			return false;
-	}
-	return true;
-}
-
 static void take_lines(struct host_logs *x, json_t *p)
 {
 	struct group_logs *g = x->of;
@@ -284,7 +262,7 @@ static void on_answer(void *arg, const char *error, json_t *p, bool continues)
 	struct group_logs *g = x->of;
 	struct head_host *host = x->host;
 
-	if (!error && !are_own(host, json_get_array(p, "lines"))) {
+	if (!error && (x->waits || !head_speaks_of_own(host, json_get_array(p, "lines")))) {
 		host->fault = true; /* its link ends */
 		error = "Unavailable";
 	}
@@ -345,6 +323,7 @@ static void logs_ask(struct group_logs *g, struct head_host *host, bool later)
 	if (!x || x->call)
 		return; /* it is there */
 	x->host = host;
+	x->waits = false;
 	x->offset_us = host->beat.clock_known ? host->beat.offset_us : 0;
 	since = since_of(g, x, later);
 	if (since > json_get_int(p, "since_us", -1))

@@ -138,6 +138,9 @@ void member_post(struct member *m, enum member_event event)
 	m->state = c.next;
 	member_fence(m);
 	member_act(m, c.action);
+	if (event == MEMBER_EV_LOST && *m->hosts->stop_text &&
+		loop_defer(supervisor_loop(m->sv), hosts_stop_again, m->hosts) < 0)
+		log_error("out of memory: this host is not stopped");
 	if (m->state == MEMBER_OVER) {
 		hosts_hand_over(m->hosts);
 		hosts_settle(m->hosts);

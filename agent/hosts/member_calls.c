@@ -53,8 +53,30 @@ static int served_logs(struct varlink_call *call, json_t *p, void *arg)
 		logs_run_dir(supervisor_logs(m->sv)), RANKS_MAX + 1, supervisor_ended(m->sv));
 }
 
+static int served_errors(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct member *m = arg;
+	json_t *failures = job_json_failures(m->sv, (int)json_get_int(p, "attempt", -1));
+
+	return varlink_reply(call, json_pack("{s:o}", "failures", failures));
+}
+
+/* The method of another feature. */
+static int served_dump(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct member *m = arg;
+
+	for (const struct feature *const *f = supervisor_features(m->sv); *f; f++)
+		for (const struct varlink_method *x = (*f)->manager_methods; x && x->name; x++)
+			if (!strcmp(x->name, "Dump"))
+				return x->fn(call, p, m->sv);
+	return -ENOSYS;
+}
+
 static const struct varlink_method served_methods[] = {
 	{ "Logs", served_logs },
+	{ "Errors", served_errors },
+	{ "Dump", served_dump },
 	{ NULL, NULL },
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/hosts/private.h"
 #include "agent/sharing/relay.h"
+#include "agent/supervise/why.h"
 #include "common/text/json.h"
 #include "common/text/ranks.h"
 #include "common/varlink/server.h"
@@ -14,6 +15,8 @@
  * Operators' calls that concern all hosts, on any of them: the head answers. Where there is no link
  * to it, this host answers with what it knows, and says so.
  */
+
+enum { QUESTION_MS = 700 }; /* elasticd waits a second, then it answers from files */
 
 static const char no_link[] = "there is no link to the host that leads the group";
 
@@ -32,19 +35,18 @@ static void stream_over(void *arg)
 	member_calls_check_bye(m);
 }
 
-static int ask_stream(struct member *m, struct varlink_call *call, json_t *p)
+/* Has the head answer. */
+static int hand_on(struct member *m, struct varlink_call *call, json_t *p)
 {
 	const struct calls_out_message message = { .round = 1,
 		.worker = "",
 		.interface = varlink_call_interface(call),
 		.method = varlink_call_method(call),
-		.more = true,
+		.more = varlink_call_more(call),
 		.parameters = p };
 	struct calls_out_connection *c;
 	int r;
 
-	if (!varlink_call_more(call))
-		return varlink_error_expected_more(call);
 	if (!sharing_relay_own_job(m->sv, call, p))
 		return 0;
 	c = calls_out_open(&m->calls, NULL);
@@ -106,7 +108,194 @@ static bool relay_logs(struct hosts *h, struct varlink_call *call, json_t *p, in
 		return false;
 	if (!is_linked(m))
 		return logs_of_this_host(m, call, p);
-	*ret = ask_stream(m, call, p);
+	*ret = hand_on(m, call, p);
+	return true;
+}
+
+/* --- questions ----------------------------------------------------------------------------------
+ */
+
+/* A call of which this host can answer a part. */
+struct question {
+	struct member *member;
+	struct varlink_call *call;
+	json_t *p;
+	struct call_out *out; /* NULL: it is over */
+	struct loop_timer *timer;
+	/* group: the head's answer, or NULL: note says why there is none. Returns the answer. */
+	json_t *(*answer)(struct member *m, const json_t *p, const json_t *group, const char *note);
+};
+
+static void question_free(struct question *q)
+{
+	if (q->out)
+		calls_out_drop(q->out);
+	loop_timer_free(q->timer);
+	json_decref(q->p);
+	free(q);
+}
+
+static void question_gone(void *arg)
+{
+	question_free(arg);
+}
+
+static void question_over(struct question *q, const json_t *group, const char *note)
+{
+	json_t *answer = q->answer(q->member, q->p, group, note);
+	struct varlink_call *call = q->call;
+
+	question_free(q);
+	(void)varlink_reply(call, answer);
+}
+
+static void question_late(void *arg)
+{
+	question_over(arg, NULL, "the host that leads the group has not answered");
+}
+
+static void question_answered(void *arg, const char *error, json_t *p, bool continues)
+{
+	struct question *q = arg;
+
+	if (continues)
+		return;
+	q->out = NULL;
+	if (!error) {
+		question_over(q, p, NULL);
+	} else if (!strcmp(error, "Unavailable")) {
+		question_over(q, NULL, no_link);
+	} else {
+		struct varlink_call *call = q->call;
+
+		question_free(q);
+		(void)varlink_error(call, error, json_incref(p));
+	}
+}
+
+static int ask(struct member *m, struct varlink_call *call, json_t *p,
+	json_t *(*answer)(struct member *, const json_t *, const json_t *, const char *))
+{
+	struct calls_out_message message = { .round = 1,
+		.worker = "",
+		.interface = varlink_call_interface(call),
+		.method = varlink_call_method(call),
+		.parameters = p };
+	struct calls_out_connection *c;
+	struct question *q;
+
+	if (!is_linked(m))
+		return varlink_reply(call, answer(m, p, NULL, no_link));
+	if (!sharing_relay_own_job(m->sv, call, p))
+		return 0;
+	q = calloc(1, sizeof(*q));
+	if (!q || loop_timer_new(supervisor_loop(m->sv), question_late, q, &q->timer) < 0) {
+		free(q);
+		return -ENOMEM;
+	}
+	q->member = m;
+	q->call = call;
+	q->p = json_incref(p);
+	q->answer = answer;
+	c = calls_out_open(&m->calls, NULL);
+	if (!c || calls_out_call(c, &message, question_answered, q, &q->out) < 0) {
+		question_free(q);
+		return varlink_reply(call, answer(m, p, NULL, no_link));
+	}
+	varlink_call_on_gone(call, question_gone, q);
+	loop_timer_arm(q->timer, QUESTION_MS);
+	return 0;
+}
+
+/* "only what host node1 knows: ...". */
+static void put_note(const struct member *m, json_t *answer, const char *note)
+{
+	if (note)
+		json_put(answer, "note",
+			json_sprintf("only what host %.64s knows: %s", supervisor_host(m->sv), note));
+}
+
+/* Of a job on this host, what the head knows better. Times of its clock become those of this one's. */
+static json_t *answer_status(
+	struct member *m, const json_t *p, const json_t *group, const char *note)
+{
+	static const char *const shared[] = { "hosts", "preemption", "queue", "restarts",
+		"max_restarts", "next_try_us" };
+	json_t *job = job_json(m->sv, json_get_bool(p, "live", false)), *host;
+	const json_t *theirs = json_get_object(group, "job");
+	int64_t offset = m->clock.clock_known ? m->clock.offset_us : 0;
+	size_t i;
+
+	for (i = 0; i < sizeof(shared) / sizeof(shared[0]); i++)
+		if (json_object_get(theirs, shared[i]))
+			json_put(job, shared[i],
+				json_deep_copy(json_object_get(theirs, shared[i])));
+	if (theirs)
+		json_array_foreach (json_get_array(job, "hosts"), i, host)
+			if (json_object_get(host, "heard_us"))
+				json_put_int(host, "heard_us",
+					json_get_int(host, "heard_us", 0) - offset);
+	put_note(m, job, note);
+	return json_pack("{s:o}", "job", job);
+}
+
+static json_t *answer_why(
+	struct member *m, const json_t *p, const json_t *group, const char *note)
+{
+	_cleanup_free_ char *text = group ? NULL : why_text(m->sv);
+	json_t *answer;
+
+	if (group)
+		return json_deep_copy(group);
+	answer = json_object();
+	json_put(answer, "budget", job_json_budget(m->sv));
+	json_put(answer, "text", json_text(text ? text : ""));
+	put_note(m, answer, note);
+	return answer;
+}
+
+static json_t *answer_errors(
+	struct member *m, const json_t *p, const json_t *group, const char *note)
+{
+	json_t *answer;
+
+	if (group)
+		return json_deep_copy(group);
+	answer = json_object();
+	json_put(answer, "failures",
+		job_json_failures(m->sv, (int)json_get_int(p, "attempt", -1)));
+	put_note(m, answer, note);
+	return answer;
+}
+
+static bool relay_status(struct hosts *h, struct varlink_call *call, json_t *p, int *ret)
+{
+	if (h->head)
+		return false; /* it has all of this */
+	*ret = ask(h->member, call, p, answer_status);
+	return true;
+}
+
+static bool relay_why(struct hosts *h, struct varlink_call *call, json_t *p, int *ret)
+{
+	if (h->head)
+		return false;
+	*ret = ask(h->member, call, p, answer_why);
+	return true;
+}
+
+static bool relay_errors(struct hosts *h, struct varlink_call *call, json_t *p, int *ret)
+{
+	*ret = h->head ? head_errors(h->head, call, p)
+		       : ask(h->member, call, p, answer_errors);
+	return true;
+}
+
+static bool relay_dump(struct hosts *h, struct varlink_call *call, json_t *p, int *ret)
+{
+	if (!h->head && !is_linked(h->member))
+		return false;
+	*ret = h->head ? head_dump(h->head, call, p) : hand_on(h->member, call, p);
 	return true;
 }
 
@@ -119,6 +308,10 @@ static const struct {
 	bool (*relay)(struct hosts *h, struct varlink_call *call, json_t *p, int *ret);
 } operator_methods[] = {
 	{ "Logs", relay_logs },
+	{ "Status", relay_status },
+	{ "Why", relay_why },
+	{ "Errors", relay_errors },
+	{ "Dump", relay_dump },
 };
 
 bool hosts_relays_call(struct supervisor *sv, struct varlink_call *call, json_t *p)

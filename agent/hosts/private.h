@@ -18,7 +18,8 @@
  *   deputy.c       the host that leads next
  *   relay.c        the way of workers' and operators' calls, and of their answers, over links
  *   operators.c    operators' calls that concern all hosts
- *   head_logs.c    logs of all hosts
+ *   head_logs.c    logs of all hosts; head_group.c their failures and dumps
+ *   head_ask.c     one call to all hosts
  *   member_calls.c calls of the head to this host
  *   describe.c     the hosts, for people
  *   leave.c        hosts that leave on purpose
@@ -53,6 +54,7 @@ enum {
 
 struct hosts;
 struct head;
+struct head_ask;
 
 /* ---- the member ---- */
 
@@ -316,6 +318,8 @@ struct head_host *head_host_free(struct head_host *x);
 
 /* head_decide.c */
 void head_round_begins(struct head *h);
+/* The core shows the group's budget. */
+void head_show_budget(const struct head *h);
 /* A Report without a failure. */
 void head_worker_changed(struct head *h, struct head_host *x, const json_t *report);
 void head_worker_failed(struct head *h, struct head_host *x, const json_t *failure, bool over);
@@ -345,6 +349,29 @@ int head_logs(struct head *h, struct varlink_call *call, json_t *p);
 void head_logs_begin(struct head *h);
 /* The group is about to end, or has ended. */
 void head_logs_end(struct head *h);
+
+/* head_ask.c */
+/* Answers of all members: error NULL or its name; not answered: nothing has come in time. */
+struct head_answer {
+	char *host;
+	int number;
+	bool answered;
+	char *error;
+	json_t *parameters;
+};
+typedef void (*head_asked_fn)(void *arg, const struct head_answer *answers, size_t n);
+/* Has all members answer that method of io.elasticd.Manager: fn runs once, later, before *ret becomes
+ * invalid. */
+_must_check_ int head_ask_all(struct head *h, const char *method, const json_t *p,
+	uint64_t timeout_ms, head_asked_fn fn, void *arg, struct head_ask **ret);
+struct head_ask *head_ask_free(struct head_ask *a);
+
+/* head_group.c: what a handler returns. */
+int head_errors(struct head *h, struct varlink_call *call, const json_t *p);
+int head_dump(struct head *h, struct varlink_call *call, const json_t *p);
+/* Whether a list of lines or failures is about workers of that host. Whose a rank was in earlier
+ * attempts the head does not know. */
+bool head_speaks_of_own(const struct head_host *x, const json_t *list);
 
 /* head_save.c */
 /* A worker of that host hangs. */
@@ -419,6 +446,8 @@ struct hosts {
 	loop_fn last_fn;	    /* the core waits for this room's end */
 	void *last_arg;
 	bool stop_asked, leave_asked;
+	char stop_text[256]; /* of a stop that the head was asked for, and its time */
+	int64_t stop_timeout_ms;
 	int64_t asked; /* numbers of Ask */
 	LIST_HEAD(, drain_call) drains;
 };
@@ -442,6 +471,8 @@ void hosts_end_drains(struct hosts *h);
 int head_drain(struct head *h, const char *name, const char *why, struct error *err);
 
 void hosts_hand_over(struct hosts *h);
+/* Deferred, when the head was lost. */
+void hosts_stop_again(void *arg);
 /* The last word was said: lets the core go on if it waits. */
 void hosts_settle(struct hosts *h);
 const char *hosts_group(const struct hosts *h);

@@ -230,8 +230,8 @@ int head_hear_relayed(struct head_host *x, const char *method, const json_t *p, 
 	if (is_answer(method, p, true)) {
 		x->fault = false;
 		calls_out_hear(&x->calls, method, p);
-		return x->fault ? error_field(err, -EPROTO, "rank",
-					  "expected lines of this host's workers")
+		return x->fault ? error_field(err, -EPROTO, "message",
+					  "expected lines of this host's workers that are wanted")
 				: 0;
 	}
 	if (!strcmp(method, "Answer"))

@@ -242,7 +242,8 @@ static int open_server(struct sharing_group *g, struct error *err)
 /* Their own agents have looked at who they are. */
 static int operators_authorize(struct varlink_call *call, const char *method, json_t *p, void *arg)
 {
-	static const char *const answered[] = { "Results", "Logs" };
+	static const char *const answered[] = { "Results", "Logs", "Status", "Why",
+		"Errors", "Dump" };
 	bool queue = !strcmp(varlink_call_interface(call), "io.elasticd.Queue");
 
 	if (queue && strcmp(method, "Keep") != 0)

@@ -56,9 +56,15 @@ int supervisor_prepare(struct supervisor *sv, const struct seat *seat, struct er
 	seat_free(sv);
 	sv->seat = s;
 	sv->attempt = seat->attempt;
+	sv->budget.used = seat->restarts;
 	for (size_t i = 0; i < sv->spec->n_roles; i++)
 		sv->replicas[i] = seat->roles[i].replicas;
 	return launch_prepare(sv, seat->master, err);
+}
+
+void supervisor_show_budget(struct supervisor *sv, const struct restart_budget *b)
+{
+	sv->budget = *b;
 }
 
 int supervisor_master_port(const struct supervisor *sv)

@@ -160,6 +160,9 @@ void supervisor_take_verdict(struct supervisor *sv, const json_t *verdict, bool 
  * returns them; owned. */
 json_t *supervisor_known_failures(struct supervisor *sv);
 
+/* The budget of the group of several hosts, which the agent that leads decides by: what people see. */
+void supervisor_show_budget(struct supervisor *sv, const struct restart_budget *b);
+
 /* --- workers, by place: 0 to supervisor_n_workers() - 1 --- */
 
 int supervisor_n_workers(const struct supervisor *sv);
@@ -171,6 +174,9 @@ const char *worker_name(const struct worker *w);
 /* The places of the workers that text names, sorted and owned: "worker:1", "worker:0,2-3",
  * "worker", "0,3-7"; NULL: all. -EINVAL for bad text, -ENOENT where there is no such worker. */
 _must_check_ int worker_select(
+	struct supervisor *sv, const char *text, int **ret, size_t *ret_n, struct error *err);
+/* The same; where the job has several hosts, those of them that are on this one. */
+_must_check_ int worker_select_some(
 	struct supervisor *sv, const char *text, int **ret, size_t *ret_n, struct error *err);
 int signal_workers(struct supervisor *sv, const char *ranks, int signo, enum spec_whom whom,
 	struct error *err);

@@ -52,12 +52,18 @@ struct worker_selection {
 	const char *text;
 	const struct spec_role *role; /* that numbers belong to; NULL: they are ranks */
 	bool *chosen;		      /* by place */
+	bool some;		      /* others are on other hosts */
+	char missing[128];	      /* one of those */
 	struct error *err;
 };
 
 /* Sets the error, with the worker's name in its field. */
 static int selector_missing(struct worker_selection *s, const char *name)
 {
+	if (s->some) {
+		snprintf(s->missing, sizeof(s->missing), "%s", name);
+		return 0;
+	}
 	error_set(s->err, -ENOENT, "there is no worker %s", name);
 	snprintf(s->err->field, sizeof(s->err->field), "%s", name);
 	return -ENOENT;
@@ -95,9 +101,10 @@ static int selector_numbers(struct worker_selection *s, const char *word, size_t
 	for (int i = ranks_next(&set, -1); i >= 0; i = ranks_next(&set, i)) {
 		struct worker *w = selector_worker(s->sv, s->role, i);
 
-		if (!w)
-			return selector_missing_number(s, i);
-		s->chosen[w->place] = true;
+		if (w)
+			s->chosen[w->place] = true;
+		else if (selector_missing_number(s, i) < 0)
+			return -ENOENT;
 	}
 	return 0;
 }
@@ -147,11 +154,13 @@ static int selector_words(struct worker_selection *s)
 	return r;
 }
 
-int worker_select(
-	struct supervisor *sv, const char *text, int **ret, size_t *ret_n, struct error *err)
+static int select_workers(struct supervisor *sv, const char *text, bool some, int **ret,
+	size_t *ret_n, struct error *err)
 {
 	_cleanup_free_ bool *chosen = calloc((size_t)sv->n_workers + 1, sizeof(*chosen));
-	struct worker_selection s = { .sv = sv, .text = text, .chosen = chosen, .err = err };
+	struct worker_selection s = {
+		.sv = sv, .text = text, .chosen = chosen, .some = some, .err = err
+	};
 	size_t n = 0;
 	int r = 0;
 
@@ -161,8 +170,15 @@ int worker_select(
 		r = selector_words(&s);
 	else
 		memset(chosen, 1, (size_t)sv->n_workers);
+	for (int i = 0; i < sv->n_workers; i++)
+		n += chosen[i];
+	if (!r && !n && *s.missing) {
+		s.some = false;
+		r = selector_missing(&s, s.missing);
+	}
 	if (r < 0)
 		return r;
+	n = 0;
 	*ret = calloc((size_t)sv->n_workers + 1, sizeof(**ret));
 	if (!*ret)
 		return error_set(err, -ENOMEM, "out of memory");
@@ -171,4 +187,16 @@ int worker_select(
 			(*ret)[n++] = i;
 	*ret_n = n;
 	return 0;
+}
+
+int worker_select(
+	struct supervisor *sv, const char *text, int **ret, size_t *ret_n, struct error *err)
+{
+	return select_workers(sv, text, false, ret, ret_n, err);
+}
+
+int worker_select_some(
+	struct supervisor *sv, const char *text, int **ret, size_t *ret_n, struct error *err)
+{
+	return select_workers(sv, text, sv->spec->rendezvous.nodes_max > 1, ret, ret_n, err);
 }

@@ -62,7 +62,7 @@ int dump_method(struct varlink_call *call, json_t *p, void *arg)
 	struct error err = { 0 };
 	struct dump_call *d;
 	size_t n;
-	int r = worker_select(sv, workers, &places, &n, &err);
+	int r = worker_select_some(sv, workers, &places, &n, &err);
 
 	if (r < 0)
 		return dump_refuse(call, workers ? workers : "", r, &err);

@@ -100,6 +100,35 @@ static int collect(const json_t *workers, const char *role, const char *key,
 	return 0;
 }
 
+/* The same of workers of all hosts of a group, whose roles say where they are. */
+static int collect_hosts(const json_t *hosts, const char *role, const struct ranks *want,
+	struct ranks *found, struct ranks *present)
+{
+	size_t h, i;
+	json_t *host, *of;
+
+	json_array_foreach (hosts, h, host)
+		json_array_foreach (json_object_get(host, "roles"), i, of) {
+			int64_t first = json_integer_value(json_object_get(of, "first_rank"));
+			int64_t index = json_integer_value(json_object_get(of, "first_index"));
+			int64_t n = json_integer_value(json_object_get(of, "workers"));
+
+			if (!is_of(of, role) || first < 0 || index < 0 || n < 0 ||
+				first > RANKS_MAX - n || index > RANKS_MAX - n)
+				continue;
+			for (int k = 0; k < (int)n; k++) {
+				int rank = (int)first + k, number = (int)index + k;
+
+				if (want && !ranks_contains(want, number))
+					continue;
+				if (ranks_add(found, rank, rank) < 0 ||
+					ranks_add(present, number, number) < 0)
+					return -ENOMEM;
+			}
+		}
+	return 0;
+}
+
 /* The first number that is wanted but not present, or -1. */
 static int first_missing(const struct ranks *want, const struct ranks *present)
 {
@@ -112,8 +141,9 @@ static int first_missing(const struct ranks *want, const struct ranks *present)
 
 /* Finds all workers that a names. */
 static int find(
-	const struct address *a, const json_t *workers, struct ranks *found, struct error *err)
+	const struct address *a, const json_t *job, struct ranks *found, struct error *err)
 {
+	const json_t *workers = json_object_get(job, "workers");
 	_cleanup_(ranks_fini) struct ranks want = { 0 }, present = { 0 };
 	const char *set = a->role ? a->indexes : a->ranks;
 	int missing, r = set ? ranks_parse(&want, set, NULL, err) : 0;
@@ -121,7 +151,9 @@ static int find(
 	if (r < 0)
 		return r;
 	if (collect(workers, a->role, a->role ? "index" : "rank", set ? &want : NULL, found,
-		    &present) < 0)
+		    &present) < 0 ||
+		(a->role && collect_hosts(json_object_get(job, "hosts"), a->role,
+				    set ? &want : NULL, found, &present) < 0))
 		return error_set(err, -ENOMEM, "out of memory");
 	missing = set ? first_missing(&want, &present) : -1;
 	if (missing >= 0)
@@ -143,7 +175,7 @@ int address_ranks(const struct address *a, const json_t *job, char **ret, struct
 		*ret = a->ranks ? strdup(a->ranks) : NULL;
 		return a->ranks && !*ret ? error_set(err, -ENOMEM, "out of memory") : 0;
 	}
-	r = find(a, workers, &found, err);
+	r = find(a, job, &found, err);
 	if (r < 0)
 		return r;
 	*ret = ranks_to_string(&found);

@@ -7,6 +7,13 @@
 
 #include <string.h>
 
+/* What other hosts have to say is missing. */
+static void tell_note(struct ctl *ctl, const json_t *answer)
+{
+	if (has_value(answer, "note"))
+		ctl_error(ctl, 0, "%s", get_text(answer, "note"));
+}
+
 /* Without a failed worker; the run may have failed all the same. */
 static int tell_none(struct ctl *ctl, const char *name, bool one_attempt)
 {
@@ -48,6 +55,7 @@ int cmd_errors(struct ctl *ctl, struct args *args)
 	if (r != 0)
 		return r;
 	failures = json_object_get(answer, "failures");
+	tell_note(ctl, answer);
 	if (ctl->json) {
 		ctl_print_json(failures, false);
 		return 0;
@@ -72,6 +80,7 @@ int cmd_why(struct ctl *ctl, struct args *args)
 
 	if (r != 0)
 		return r;
+	tell_note(ctl, answer);
 	if (ctl->json) {
 		ctl_print_json(answer, false);
 		return 0;

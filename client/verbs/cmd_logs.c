@@ -148,6 +148,10 @@ static int print_stream(struct ctl *ctl, struct varlink_sync *link, struct line_
 				" lines were left out: they came faster than they were read",
 				(json_int_t)get_int(answer, "missed"));
 		}
+		if (has_value(answer, "note")) {
+			line_printer_break(p);
+			ctl_error(ctl, 0, "%s", get_text(answer, "note"));
+		}
 		if (!ctl->json) {
 			line_printer_print(p, json_object_get(answer, "lines"));
 			continue;

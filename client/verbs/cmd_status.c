@@ -149,12 +149,27 @@ static void queue_field(const struct ctl *ctl, const json_t *job)
 		field(ctl, "Queue", text, has_value(q, "error") ? COLOR_RED : COLOR_NONE);
 }
 
-/* One line for each host of a group: "node1: ranks 2-3, running, heard 0.4 s ago". */
+/* ", clock +1.250 ms (+-0.040 ms)": what is added to that host's time to get that of the head. */
+static void clock_text(const json_t *host, char *text, size_t size)
+{
+	*text = '\0';
+	if (has_value(host, "offset_us") && has_value(host, "uncertainty_us"))
+		snprintf(text, size, ", clock %+.3f ms (+-%.3f ms)",
+			(double)get_int(host, "offset_us") / 1000,
+			(double)get_int(host, "uncertainty_us") / 1000);
+}
+
+/* One line for each host of a group: "1 node1: ranks 2-3, running, heard 0.4 s ago, version 1.0". */
 static void host_field(const struct ctl *ctl, const char *label, const json_t *host)
 {
 	int64_t first = get_int(host, "first_rank"), n = get_int(host, "workers");
-	char ranks[64] = "", heard[TIME_TEXT_MAX + 16] = "", took[TIME_TEXT_MAX], text[512];
+	const char *version = get_text(host, "version"), *name = get_text(host, "host");
+	const char *state = get_text(host, "state");
+	char ranks[64] = "", heard[TIME_TEXT_MAX + 16] = "", took[TIME_TEXT_MAX], clock[64];
+	char rank[24] = "-", text[768];
 
+	if (has_value(host, "group_rank"))
+		snprintf(rank, sizeof(rank), "%lld", (long long)get_int(host, "group_rank"));
 	if (n > 1)
 		snprintf(ranks, sizeof(ranks), "ranks %lld-%lld, ", (long long)first,
 			(long long)(first + n - 1));
@@ -163,9 +178,10 @@ static void host_field(const struct ctl *ctl, const char *label, const json_t *h
 	if (has_value(host, "heard_us"))
 		snprintf(heard, sizeof(heard), ", heard %s ago",
 			time_text_since(ctl_now_us(), get_int(host, "heard_us"), took));
-	snprintf(text, sizeof(text), "%.255s: %s%s%s%s", get_text(host, "host"), ranks,
-		get_text(host, "state"), json_get_bool(host, "leads", false) ? ", leads" : "",
-		heard);
+	clock_text(host, clock, sizeof(clock));
+	snprintf(text, sizeof(text), "%s %.255s: %s%s%s%s%s%s%.64s", rank, name ? name : "?", ranks,
+		state ? state : "?", json_get_bool(host, "leads", false) ? ", leads" : "", heard,
+		clock, version ? ", version " : "", version ? version : "");
 	field(ctl, label, text, COLOR_NONE);
 }
 
@@ -176,6 +192,7 @@ static void host_fields(const struct ctl *ctl, const json_t *job)
 
 	json_array_foreach (json_object_get(job, "hosts"), i, host)
 		host_field(ctl, i ? "" : "Hosts", host);
+	field(ctl, "Note", get_text(job, "note"), COLOR_YELLOW);
 }
 
 static enum color verdict_color(const json_t *job)

@@ -219,6 +219,8 @@ int cmd_dump(struct ctl *ctl, struct args *args)
 	r = ctl_call(ctl, "Dump", p, &answer);
 	if (r != 0)
 		return r;
+	if (has_value(answer, "note"))
+		ctl_error(ctl, 0, "%s", get_text(answer, "note"));
 	if (ctl->json)
 		ctl_print_json(answer, false);
 	else

@@ -90,6 +90,7 @@ static const struct {
 	{ "log_bytes", JSON_INTEGER, false },
 	{ "preemption", JSON_OBJECT, false },
 	{ "hosts", JSON_ARRAY, false },
+	{ "note", JSON_STRING, false },
 	{ "queue", JSON_OBJECT, false },
 	{ "workers", JSON_ARRAY, true },
 };
@@ -198,7 +199,10 @@ static char *brief_text(const json_t *job)
 	_cleanup_json_ json_t *copy = json_copy((json_t *)job);
 	const json_t *verdict = json_get_object(job, "verdict");
 
-	/* In a brief Job, which has no workers, their number is still needed. */
+	/* In a brief Job, which has no workers, their number is still needed. There may be thousands
+	 * of hosts. */
+	if (copy)
+		json_object_del(copy, "hosts");
 	if (!copy || cut_strings(copy, BRIEF_STRING_BYTES) < 0 ||
 		json_put_int(copy, "worker_count",
 			(int64_t)json_array_size(json_get_array(job, "workers"))) < 0 ||
@@ -264,6 +268,7 @@ static void take_facts(struct mirror *m, const json_t *job)
 {
 	m->state = state_from_name(json_get_string(job, "state", NULL));
 	m->has_verdict = json_get_object(job, "verdict") != NULL;
+	m->several = json_get_array(job, "hosts") != NULL;
 	m->ended_us = json_get_int(job, "ended_us", 0);
 	m->log_bytes = json_get_int(job, "log_bytes", 0);
 }

@@ -34,6 +34,7 @@ enum mirror_state { MIRROR_STATES(MIRROR_ENUM) MIRROR_N };
 struct mirror {
 	enum mirror_state state;
 	bool has_verdict;
+	bool several;	   /* its group has several hosts, of which the agent knows more */
 	int64_t silent_us; /* when the oldest unanswered call to the agent was made; 0: none */
 	char *silent_why;  /* what was found to be the obstacle; NULL: nothing */
 	int64_t ended_us, log_bytes; /* the Job's, 0 where it has none */

@@ -8,11 +8,9 @@ import socket
 import pytest
 
 from group import Group
-from harness import VarlinkError, line_bytes, puppet, spec, wait_for
+from harness import VarlinkError, line_bytes, spec, wait_for
 from shared_hosts import HostsGroup
 from stranger import Stranger
-
-BOTH = {"redirects": 3}
 
 
 def lines_of(daemon, job, **kwargs):
@@ -34,7 +32,8 @@ def group_of(box):
     groups = []
 
     def make(*steps, replicas=3, **top):
-        groups.append(HostsGroup(box, spec(*steps, replicas=replicas, logs=BOTH, **top)))
+        logs = {"redirects": 3, "timestamps": True}
+        groups.append(HostsGroup(box, spec(*steps, replicas=replicas, logs=logs, **top)))
         return groups[-1]
 
     yield make
@@ -182,7 +181,8 @@ def test_a_host_without_a_link_shows_its_own_lines_and_says_so(group_of):
     written(group, b"ready")
     lead, other, _ = group.daemon.daemons
     os.kill(lead.agent_pid(group.name), signal.SIGKILL)
-    wait_for(lambda: "note" in other.status(group.name), group.box.dir, what="a host without a link")
+    wait_for(lambda: other.status(group.name)["hosts"][0]["state"] == "away", group.box.dir,
+             what="a host without a head")
     r = ctl(other, "logs", group.name, "--raw")
     assert (r.rc, r.out) == (0, "line of 1\nready\n"), r
     assert "only workers of host " in r.err and "no link to the host that leads the group" in r.err, r
@@ -229,7 +229,7 @@ def test_a_host_that_sends_lines_of_another_host_s_workers_is_lost(box):
     assert s.wait("Answer")["message"]["parameters"]["lines"][0]["text"] == "mine"
     ask(s, n, 2, ranks="2")
     answer(s, s.wait("Call")["connection"], line(0, "not mine"))
-    assert s.wait_end()["field"] == "rank"
+    assert s.wait_end()["field"] == "message"
     group.wait_round(0, 1)
     group.stop()
 
@@ -245,6 +245,19 @@ def test_a_host_sends_one_answer_and_waits_for_the_next_to_be_wanted(box):
     s.say("Flow", connection=1, paused=True)
     s.say("Hangup", connection=1)
     assert s.wait("Hangup")["connection"] == call
+    group.stop()
+
+
+def test_a_host_that_sends_more_than_is_wanted_is_lost(box):
+    group, s, n = running(box)
+    ask(s, n, 1, follow=True)
+    s.say("Flow", connection=1, paused=True)
+    call = s.wait("Call")["connection"]
+    # 8 MiB wait for the reader then, and it has no room for a half of that.
+    s.say_at_once(*[("Answer", {"connection": call, "message": {
+        "continues": True, "parameters": {"lines": [line(2, "x" * 1024)] * 1024}}})] * 8)
+    assert s.wait_end()["field"] == "message"
+    group.wait_round(0, 1)
     group.stop()
 
 

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """leave and drain: a host leaves its group on purpose, and the others go on at once, uncounted."""
 
+import os
+import signal
+
 import pytest
 
 from group import Group
-from harness import VarlinkError, wait_for
+from harness import VarlinkError, spec, wait_for
+from shared_hosts import HostsGroup
 
 
 class Daemons(Group):
@@ -136,3 +140,13 @@ def test_a_job_of_one_host_has_no_group_to_leave(box, daemon):
         assert refused.rc == 1 and "one has one host (rendezvous.nodes)" in refused.err, refused
     assert box.ctl("drain", "one").rc == 2
     daemon.call("Stop", job="one")
+
+
+def test_a_stop_that_the_head_does_not_carry_out_is_the_host_s_own_when_the_head_is_lost(box):
+    group = HostsGroup(box, spec("hang", replicas=2, restart={"max": 0}, rendezvous={"lease": "2s"}))
+    lead, other = group.daemon.daemons
+    os.kill(lead.agent_pid(group.name), signal.SIGKILL)
+    wait_for(lambda: "note" in other.status(group.name), box.dir, what="a broken link")
+    other.call("Stop", job=group.name)
+    ended = other.wait(group.name)
+    assert ended["state"] == "stopped" and "stopped on request" in ended["verdict"]["message"], ended

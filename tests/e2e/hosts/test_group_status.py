@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What status, why, errors and dump show is the group's, on any host."""
+
+import os
+import pathlib
+import re
+import signal
+
+import pytest
+
+from group import Group
+from harness import VarlinkError, spec, wait_for
+from shared_hosts import HostsGroup, HostsTrainees
+from stranger import Stranger
+
+
+def ctl(daemon, *argv):
+    return daemon.box.ctl(*argv, env={"ELASTICD_SOCKET": str(daemon.socket)})
+
+
+@pytest.fixture
+def group_of(box):
+    groups = []
+
+    def make(*steps, replicas=6, **top):
+        groups.append(HostsGroup(box, spec(*steps, replicas=replicas, **top)))
+        return groups[-1]
+
+    yield make
+    for g in groups:
+        g.close()
+
+
+def places(job):
+    return [(h["group_rank"], h["first_rank"], h["workers"], h["state"], h["leads"]) for h in job["hosts"]]
+
+
+def test_every_host_shows_a_line_for_each_host(group_of):
+    group = group_of("hang", rendezvous={"lease": "1s"})
+    daemons = group.daemon.daemons
+    expected = [(i, 2 * i, 2, "running", i == 0) for i in range(3)]
+    for d in daemons:
+        job = d.watch(group.name, lambda j, _: j["state"] == "running")
+        wait_for(lambda d=d: all("offset_us" in h for h in d.status(group.name)["hosts"]), d.box.dir,
+                 what="the clocks of all hosts")
+        job = d.status(group.name)
+        assert places(job) == expected and "note" not in job
+        for h in job["hosts"]:
+            assert h["version"] and h["heard_us"] > 0 and h["uncertainty_us"] >= 0, h
+        assert [h["roles"] for h in job["hosts"]] == [
+            [{"role": "worker", "workers": 2, "first_rank": 2 * i, "first_index": 2 * i}] for i in range(3)]
+        # The workers are this host's own.
+        assert len(job["workers"]) == 2 and job["workers"][0]["pid"] > 0
+        lines = [line.strip() for line in ctl(d, "status", group.name).out.splitlines() if "running" in line]
+        for i in range(3):
+            found = [x for x in lines if re.search(rf"\b{i} \S+: ranks {2 * i}-{2 * i + 1}, running", x)]
+            assert len(found) == 1 and re.search(r"heard .* ago, clock [+-][\d.]+ ms \(\+-[\d.]+ ms\), version \d",
+                                                 found[0]), lines
+            assert (", leads" in found[0]) == (i == 0)
+
+
+def test_the_budget_and_why_are_the_groups_on_every_host(box, group_of):
+    group = group_of(f"if-attempt:0:{{wait-file:{box.path('fail')}+if-rank:5:exit:7}}", "hang",
+                     restart={"max": 3, "backoff": "0"})
+    box.path("fail").touch()
+    group.daemon.until_attempt(group.name, 1)
+    answers = [d.call("Why", job=group.name) for d in group.daemon.daemons]
+    for d, answer in zip(group.daemon.daemons, answers):
+        assert answer == answers[0] and "note" not in answer
+        assert answer["budget"]["used"] == 1 and answer["budget"]["left"] == 2
+        assert answer["budget"]["by_cause"] == {"exit": 1}
+        assert "1 of 3 restarts used" in answer["text"] and "worker:5 on " in answer["text"]
+        job = d.status(group.name)
+        assert (job["restarts"], job["max_restarts"]) == (1, 3)
+        r = ctl(d, "why", group.name)
+        assert r.rc == 0 and "1 of 3 restarts used; 2 left" in r.out, r
+
+
+def test_the_first_failure_is_shown_on_every_host(box, group_of):
+    group = group_of(f"if-attempt:0:{{wait-file:{box.path('fail')}+if-rank:3:{{eprint:boom+exit:7}}}}", "hang",
+                     restart={"max": 1, "backoff": "0"}, logs={"redirects": 3})
+    box.path("fail").touch()
+    group.daemon.until_attempt(group.name, 1)
+    for d in group.daemon.daemons:
+        for parameters in ({}, {"attempt": 0}):
+            failures = d.call("Errors", job=group.name, **parameters)["failures"]
+            assert (failures[0]["rank"], failures[0]["exit"]) == (3, {"code": 7}), failures
+            assert failures[0]["stderr_tail"] == ["boom"]
+            assert [f["rank"] for f in failures].count(3) == 1
+        assert d.call("Errors", job=group.name, attempt=1)["failures"] == []
+        with pytest.raises(VarlinkError) as e:
+            d.call("Errors", job=group.name, attempt=9)
+        assert e.value.name == "NotFound"
+        assert "worker:3" in ctl(d, "errors", group.name).out
+
+
+def test_a_notice_and_the_step_that_was_saved_are_shown_on_every_host(box):
+    group = HostsTrainees(box, 3, preemption={"how": "agree", "notices": [], "grace": "60s"})
+    try:
+        team = group.team()
+        group.preempt(1, reason="a test")
+        for d in group.daemon.daemons:
+            job = d.watch(group.name, lambda j, _: True)
+            job = d.status(group.name)
+            assert job["preemption"]["reason"] == "a test" and job["preemption"]["notices"] == 1, job
+            assert "a test" in ctl(d, "status", group.name).out
+        assert team
+    finally:
+        group.close()
+
+
+def test_a_host_without_a_link_says_that_it_knows_only_itself(group_of):
+    group = group_of("hang", restart={"max": 0}, rendezvous={"lease": "2s"})
+    lead, other, _ = group.daemon.daemons
+    os.kill(lead.agent_pid(group.name), signal.SIGKILL)
+    wait_for(lambda: other.status(group.name)["hosts"][0]["state"] == "away", other.box.dir,
+             what="a host without a head")
+    note = "only what host {} knows: there is no link to the host that leads the group"
+    job = other.status(group.name)
+    assert job["note"] == note.format(job["hosts"][0]["host"])
+    assert f"Note: {job['note']}" in " ".join(ctl(other, "status", group.name).out.split())
+    for verb in ("why", "errors"):
+        r = ctl(other, verb, group.name)
+        assert r.rc == 0 and job["note"] in r.err, r
+
+
+def test_a_host_that_leads_and_does_not_answer_is_not_waited_for(group_of):
+    group = group_of("hang", restart={"max": 0}, rendezvous={"lease": "20s"})
+    lead, other, _ = group.daemon.daemons
+    agent = lead.agent_pid(group.name)
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        job = other.status(group.name)
+        assert job["note"].endswith("the host that leads the group has not answered"), job
+        assert len(job["workers"]) == 2
+        for method in ("Why", "Errors"):
+            assert "note" in other.call(method, job=group.name)
+    finally:
+        os.kill(agent, signal.SIGCONT)
+
+
+
+def test_a_dump_saves_the_workers_of_all_hosts(group_of):
+    group = group_of("hang")
+    daemons = group.daemon.daemons
+    for n, d in enumerate(daemons):
+        answer = d.call("Dump", job=group.name)
+        assert len(answer["dirs"]) == 6 and "note" not in answer, answer
+        for where in answer["dirs"]:
+            directory = pathlib.Path(where.split(":")[-1])
+            assert directory.joinpath("why.txt").read_text().endswith(": asked for\n"), where
+        per_host = [sum(str(x.base) in where for where in answer["dirs"]) for x in daemons]
+        assert per_host == [2, 2, 2], (n, answer)
+    answer = daemons[0].call("Dump", job=group.name, workers="3,worker:4")
+    assert [any(str(d.base) in where for where in answer["dirs"]) for d in daemons] == [False, True, True]
+    assert len(answer["dirs"]) == 2
+    with pytest.raises(VarlinkError) as e:
+        daemons[1].call("Dump", job=group.name, workers="9")
+    assert e.value.name == "NotFound" and "9" in e.value.parameters["worker"]
+
+
+def test_a_host_that_does_not_dump_in_time_is_named(group_of):
+    group = group_of("hang", rendezvous={"lease": "20s"})
+    lead, other, silent = group.daemon.daemons
+    agent = silent.agent_pid(group.name)
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        answer = other.call("Dump", job=group.name, timeout_ms=500)
+    finally:
+        os.kill(agent, signal.SIGCONT)
+    assert len(answer["dirs"]) == 4 and answer["note"].startswith("no answer of host "), answer
+
+
+def test_a_host_that_names_failures_of_another_host_s_workers_is_not_believed(box):
+    group = Group(box, 3, "2:3", last_call="30s")
+    group.start(0, 1)
+    s = Stranger(group, 2)
+    s.join()
+    n = s.wait("Assign")["round"]
+    s.say("Prepared", round=n)
+    s.wait("Start")
+    s.say("Started", round=n, time_us=1)
+    s.say("Call", round=n, worker="", connection=1,
+          message={"method": "io.elasticd.Manager.Errors", "parameters": {"job": ""}})
+    call = s.wait("Call")["connection"]
+    failure = {"role": "worker", "index": 0, "rank": 0, "local_rank": 0, "host": "node0", "attempt": 0,
+               "time_us": 1, "exit": {"code": 1}, "message": "it failed", "collateral": False}
+    s.say("Answer", connection=call, message={"parameters": {"failures": [failure]}})
+    assert s.wait("Answer")["message"]["parameters"]["failures"] == []
+    group.stop()
