@@ -243,7 +243,10 @@ static bool hosts_decides(struct supervisor *sv, enum group_decision_step step)
 /* Returns whether the head is asked, or will be. */
 static bool hosts_ask(struct hosts *h, const char *want, int64_t timeout_ms, const char *why)
 {
-	if (!h->member->link || h->member->state == MEMBER_AWAY || h->member->state == MEMBER_OVER)
+	const struct member *m = h->member;
+
+	if (!m->link || m->state == MEMBER_AWAY || m->state == MEMBER_OVER ||
+		(m->state == MEMBER_JOINING && !m->linked))
 		return false;
 	member_say_ask(h->member, want, timeout_ms, why);
 	return true;
