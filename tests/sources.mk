@@ -65,6 +65,7 @@ unit_TESTS := \
 	agent/rounds/round_nomem \
 	agent/rounds/tenure \
 	agent/rounds/tenure_model \
+	agent/sharing/calls \
 	agent/store/kv \
 	agent/store/kv_nomem \
 	agent/store/store \

@@ -39,8 +39,8 @@ static json_t *describe_roles(const struct head *h, const struct round_host *hos
 		int n = host_ranks_replicas(&ranked, &roles, i, host->group_rank);
 
 		if (n)
-			json_add(list, describe_role(&h->spec->roles[i], n, rank,
-					       host->first_index[i]));
+			json_add(list,
+				describe_role(&h->spec->roles[i], n, rank, host->first_index[i]));
 		rank += n;
 	}
 	return list;

@@ -8,8 +8,8 @@
 #include <string.h>
 
 /*
- * One call to all hosts, side by side. A host whose answer is not there in time is named, and waited
- * for no more.
+ * One call to all hosts, side by side. A host whose answer is not there in time is named, and
+ * waited for no more.
  */
 
 struct host_ask {

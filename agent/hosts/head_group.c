@@ -13,10 +13,10 @@
 /* Operators' calls that the head answers with what all hosts know: Errors and Dump. */
 
 enum {
-	GROUP_ERRORS_MS = 500,	    /* elasticd waits a second, then it answers from files */
-	GROUP_DUMP_MS = 60000,	    /* as on one host */
+	GROUP_ERRORS_MS = 500,	   /* elasticd waits a second, then it answers from files */
+	GROUP_DUMP_MS = 60000,	   /* as on one host */
 	GROUP_DUMP_MORE_MS = 2000, /* for the way to a host and back */
-	GROUP_DIRS_MAX = 4096,	    /* of one host */
+	GROUP_DIRS_MAX = 4096,	   /* of one host */
 };
 
 struct group_call {

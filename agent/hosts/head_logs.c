@@ -376,8 +376,8 @@ static bool logs_refused(const struct group_logs *g, struct varlink_call *call)
 	}
 	if (n >= LOGS_MAX || own >= LOGS_OF_HOST) {
 		varlink_error(call, "ResourceExhausted",
-			manager_limit(n >= LOGS_MAX ? "readers of logs"
-						    : "readers of logs of one host",
+			manager_limit(
+				n >= LOGS_MAX ? "readers of logs" : "readers of logs of one host",
 				n >= LOGS_MAX ? LOGS_MAX : LOGS_OF_HOST));
 		return true;
 	}

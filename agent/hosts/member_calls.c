@@ -211,8 +211,7 @@ static void bye_now(void *arg)
 
 void member_calls_check_bye(struct member *m)
 {
-	if (m->bye_due && !calls_are_open(m) &&
-		loop_defer(supervisor_loop(m->sv), bye_now, m) < 0)
+	if (m->bye_due && !calls_are_open(m) && loop_defer(supervisor_loop(m->sv), bye_now, m) < 0)
 		log_error("out of memory: this host does not take leave of the head");
 }
 

@@ -82,8 +82,7 @@ static bool logs_of_this_host(struct member *m, struct varlink_call *call, const
 	if (are_own(m, json_get_string(p, "ranks", NULL)))
 		return false;
 	if (json_get_string(p, "ranks", NULL)) {
-		(void)varlink_error(
-			call, "Unavailable", json_pack("{s:s}", "message", no_link));
+		(void)varlink_error(call, "Unavailable", json_pack("{s:s}", "message", no_link));
 		return true;
 	}
 	snprintf(note, sizeof(note), "only workers of host %.64s: %s", supervisor_host(m->sv),
@@ -102,8 +101,9 @@ static bool relay_logs(struct hosts *h, struct varlink_call *call, json_t *p, in
 		*ret = head_logs(h->head, call, p);
 		return true;
 	}
-	if (!follow && json_get_int(p, "attempt", supervisor_attempt(m->sv)) ==
-				supervisor_attempt(m->sv) &&
+	if (!follow &&
+		json_get_int(p, "attempt", supervisor_attempt(m->sv)) ==
+			supervisor_attempt(m->sv) &&
 		are_own(m, json_get_string(p, "ranks", NULL)))
 		return false;
 	if (!is_linked(m))
@@ -212,10 +212,12 @@ static void put_note(const struct member *m, json_t *answer, const char *note)
 {
 	if (note)
 		json_put(answer, "note",
-			json_sprintf("only what host %.64s knows: %s", supervisor_host(m->sv), note));
+			json_sprintf(
+				"only what host %.64s knows: %s", supervisor_host(m->sv), note));
 }
 
-/* Of a job on this host, what the head knows better. Times of its clock become those of this one's. */
+/* Of a job on this host, what the head knows better. Times of its clock become those of this one's.
+ */
 static json_t *answer_status(
 	struct member *m, const json_t *p, const json_t *group, const char *note)
 {
@@ -228,8 +230,8 @@ static json_t *answer_status(
 
 	for (i = 0; i < sizeof(shared) / sizeof(shared[0]); i++)
 		if (json_object_get(theirs, shared[i]))
-			json_put(job, shared[i],
-				json_deep_copy(json_object_get(theirs, shared[i])));
+			json_put(
+				job, shared[i], json_deep_copy(json_object_get(theirs, shared[i])));
 	if (theirs)
 		json_array_foreach (json_get_array(job, "hosts"), i, host)
 			if (json_object_get(host, "heard_us"))
@@ -239,8 +241,7 @@ static json_t *answer_status(
 	return json_pack("{s:o}", "job", job);
 }
 
-static json_t *answer_why(
-	struct member *m, const json_t *p, const json_t *group, const char *note)
+static json_t *answer_why(struct member *m, const json_t *p, const json_t *group, const char *note)
 {
 	_cleanup_free_ char *text = group ? NULL : why_text(m->sv);
 	json_t *answer;
@@ -262,8 +263,7 @@ static json_t *answer_errors(
 	if (group)
 		return json_deep_copy(group);
 	answer = json_object();
-	json_put(answer, "failures",
-		job_json_failures(m->sv, (int)json_get_int(p, "attempt", -1)));
+	json_put(answer, "failures", job_json_failures(m->sv, (int)json_get_int(p, "attempt", -1)));
 	put_note(m, answer, note);
 	return answer;
 }
@@ -286,8 +286,7 @@ static bool relay_why(struct hosts *h, struct varlink_call *call, json_t *p, int
 
 static bool relay_errors(struct hosts *h, struct varlink_call *call, json_t *p, int *ret)
 {
-	*ret = h->head ? head_errors(h->head, call, p)
-		       : ask(h->member, call, p, answer_errors);
+	*ret = h->head ? head_errors(h->head, call, p) : ask(h->member, call, p, answer_errors);
 	return true;
 }
 

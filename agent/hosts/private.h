@@ -101,7 +101,7 @@ struct member {
 	int64_t stop_timeout_ms;
 	struct error unable;
 
-	struct calls_out calls; /* to the head: of workers and operators */
+	struct calls_out calls;	     /* to the head: of workers and operators */
 	struct member_calls *served; /* of the head */
 	int streams;		     /* operators' calls to the head that the end waits for */
 	bool bye_due;		     /* it is said when all such calls are over */
@@ -360,8 +360,8 @@ struct head_answer {
 	json_t *parameters;
 };
 typedef void (*head_asked_fn)(void *arg, const struct head_answer *answers, size_t n);
-/* Has all members answer that method of io.elasticd.Manager: fn runs once, later, before *ret becomes
- * invalid. */
+/* Has all members answer that method of io.elasticd.Manager: fn runs once, later, before *ret
+ * becomes invalid. */
 _must_check_ int head_ask_all(struct head *h, const char *method, const json_t *p,
 	uint64_t timeout_ms, head_asked_fn fn, void *arg, struct head_ask **ret);
 struct head_ask *head_ask_free(struct head_ask *a);

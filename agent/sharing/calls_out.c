@@ -132,8 +132,9 @@ static char *call_text(
 
 	if (!parameters)
 		return NULL;
-	json_write_format(&t, "{\"round\":%" PRIu64 ",\"connection\":%" PRId64 ",\"worker\":",
-		m->round, c->number);
+	json_write_format(&t,
+		"{\"round\":%" PRIu64 ",\"connection\":%" PRId64 ",\"worker\":", m->round,
+		c->number);
 	if (json_write_string(&t, m->worker, strlen(m->worker)) < 0)
 		return NULL;
 	json_write_format(&t, ",\"message\":{\"method\":\"%s.%s\",%s\"parameters\":", m->interface,
@@ -310,8 +311,7 @@ static struct calls_out_connection *connection_numbered(const struct calls_out *
 
 void calls_out_hear(struct calls_out *o, const char *method, const json_t *p)
 {
-	struct calls_out_connection *c =
-		connection_numbered(o, json_get_int(p, "connection", 0));
+	struct calls_out_connection *c = connection_numbered(o, json_get_int(p, "connection", 0));
 
 	if (!c)
 		return; /* it has ended here meanwhile */

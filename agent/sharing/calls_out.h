@@ -39,9 +39,9 @@ struct calls_out {
 	struct chain by_number; /* the same */
 };
 
-/* An answer: error NULL or its name, parameters borrowed. continues: others follow; else the call is
- * over before this runs, and so is a connection for one call. Where the connection ends first, error
- * is "Unavailable", with a message. */
+/* An answer: error NULL or its name, parameters borrowed. continues: others follow; else the call
+ * is over before this runs, and so is a connection for one call. Where the connection ends first,
+ * error is "Unavailable", with a message. */
 typedef void (*call_out_fn)(void *arg, const char *error, json_t *parameters, bool continues);
 
 struct calls_out_message {
@@ -59,15 +59,15 @@ void calls_out_fini(struct calls_out *o);
  * memory. */
 struct calls_out_connection *calls_out_open(
 	struct calls_out *o, struct calls_out_connection **owner);
-/* 0, or what the way returns: then the call is over without an answer. ret: NULL, or valid until the
- * call is over. */
+/* 0, or what the way returns: then the call is over without an answer. ret: NULL, or valid until
+ * the call is over. */
 int calls_out_call(struct calls_out_connection *c, const struct calls_out_message *m,
 	call_out_fn fn, void *arg, struct call_out **ret);
 /* The same for a call of a server here, which gets these answers; oneway, it has its own then. over
  * (NULL: none) runs once where this returns 0: the call is over, or its caller is gone. */
 int calls_out_forward(struct calls_out_connection *c, const struct calls_out_message *m,
 	struct varlink_call *call, loop_fn over, void *arg);
-/* Whoever called is gone: the call is over, without an answer. */
+/* The caller is gone: the call is over, without an answer. */
 void calls_out_drop(struct call_out *x);
 /* The call's answers are to stop for a while, or to go on. */
 void calls_out_flow(struct call_out *x, bool paused);

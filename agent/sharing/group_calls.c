@@ -74,8 +74,8 @@ static int connection_new(
 		.slot = slot,
 		.counted = slot,
 		.token = slot < 0 ? 0 : (uint64_t)commons_worker(x->group->commons, slot)->start };
-	r = calls_in_open(&x->calls, number, slot < 0 ? x->group->operators : x->group->server, c,
-		&c->in);
+	r = calls_in_open(
+		&x->calls, number, slot < 0 ? x->group->operators : x->group->server, c, &c->in);
 	if (r < 0) {
 		free(c);
 		return r;
@@ -242,8 +242,8 @@ static int open_server(struct sharing_group *g, struct error *err)
 /* Their own agents have looked at who they are. */
 static int operators_authorize(struct varlink_call *call, const char *method, json_t *p, void *arg)
 {
-	static const char *const answered[] = { "Results", "Logs", "Status", "Why",
-		"Errors", "Dump" };
+	static const char *const answered[] = { "Results", "Logs", "Status", "Why", "Errors",
+		"Dump" };
 	bool queue = !strcmp(varlink_call_interface(call), "io.elasticd.Queue");
 
 	if (queue && strcmp(method, "Keep") != 0)

@@ -160,7 +160,8 @@ void supervisor_take_verdict(struct supervisor *sv, const json_t *verdict, bool 
  * returns them; owned. */
 json_t *supervisor_known_failures(struct supervisor *sv);
 
-/* The budget of the group of several hosts, which the agent that leads decides by: what people see. */
+/* The budget of the group of several hosts, which the agent that leads decides by: what people see.
+ */
 void supervisor_show_budget(struct supervisor *sv, const struct restart_budget *b);
 
 /* --- workers, by place: 0 to supervisor_n_workers() - 1 --- */

@@ -140,8 +140,7 @@ static int first_missing(const struct ranks *want, const struct ranks *present)
 }
 
 /* Finds all workers that a names. */
-static int find(
-	const struct address *a, const json_t *job, struct ranks *found, struct error *err)
+static int find(const struct address *a, const json_t *job, struct ranks *found, struct error *err)
 {
 	const json_t *workers = json_object_get(job, "workers");
 	_cleanup_(ranks_fini) struct ranks want = { 0 }, present = { 0 };

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* What other hosts have to say is missing. */
+/* A host that was not heard is named. */
 static void tell_note(struct ctl *ctl, const json_t *answer)
 {
 	if (has_value(answer, "note"))

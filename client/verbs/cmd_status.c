@@ -159,7 +159,8 @@ static void clock_text(const json_t *host, char *text, size_t size)
 			(double)get_int(host, "uncertainty_us") / 1000);
 }
 
-/* One line for each host of a group: "1 node1: ranks 2-3, running, heard 0.4 s ago, version 1.0". */
+/* One line for each host of a group: "1 node1: ranks 2-3, running, heard 0.4 s ago, version 1.0".
+ */
 static void host_field(const struct ctl *ctl, const char *label, const json_t *host)
 {
 	int64_t first = get_int(host, "first_rank"), n = get_int(host, "workers");

@@ -186,8 +186,8 @@ static int on_status(struct varlink_call *call, json_t *params, void *arg)
 
 	if (!j)
 		return 0;
-	if ((json_get_bool(params, "live", false) || j->mirror.several) &&
-		j->life == LIFE_LINKED && !j->mirror.silent_us)
+	if ((json_get_bool(params, "live", false) || j->mirror.several) && j->life == LIFE_LINKED &&
+		!j->mirror.silent_us)
 		return relay_begin(d->relays, call, j, params);
 	r = job_load_text(j, &err);
 	if (r < 0)

@@ -199,8 +199,8 @@ static char *brief_text(const json_t *job)
 	_cleanup_json_ json_t *copy = json_copy((json_t *)job);
 	const json_t *verdict = json_get_object(job, "verdict");
 
-	/* In a brief Job, which has no workers, their number is still needed. There may be thousands
-	 * of hosts. */
+	/* In a brief Job, which has no workers, their number is still needed. There may be
+	 * thousands of hosts. */
 	if (copy)
 		json_object_del(copy, "hosts");
 	if (!copy || cut_strings(copy, BRIEF_STRING_BYTES) < 0 ||

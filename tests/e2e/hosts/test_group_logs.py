@@ -83,10 +83,11 @@ def test_the_command_shows_workers_of_other_hosts_by_rank_and_by_role(group_of):
 
 
 def test_lines_of_all_hosts_come_in_the_order_of_their_times(box, group_of):
-    turns = [f"if-rank:{r}:{{wait-file:{box.path(f'turn{t}')}+print:t{t}}}" for t, r in enumerate([2, 0, 1, 2, 0])]
+    order = [2, 0, 1, 2, 0]
+    turns = [f"if-rank:{r}:{{wait-file:{box.path(f'turn{t}')}+print:t{t}}}" for t, r in enumerate(order)]
     group = group_of(*turns, "print:ready", "hang")
     daemons = group.daemon.daemons
-    for turn, rank in enumerate([2, 0, 1, 2, 0]):
+    for turn, rank in enumerate(order):
         box.path(f"turn{turn}").touch()
         d = daemons[rank]
         log = d.log(d.status(group.name), 0, 0, "stdout")
@@ -206,8 +207,8 @@ def running(box):
 
 
 def ask(s, n, number, **parameters):
-    s.say("Call", round=n, worker="", connection=number,
-          message={"method": "io.elasticd.Manager.Logs", "more": True, "parameters": {"job": "", **parameters}})
+    call = {"method": "io.elasticd.Manager.Logs", "more": True, "parameters": {"job": "", **parameters}}
+    s.say("Call", round=n, worker="", connection=number, message=call)
 
 
 def answer(s, number, *lines, last=True):
@@ -266,7 +267,8 @@ def test_one_host_has_so_many_readers_and_another_still_reads(box):
     for i in range(1, 66):
         ask(s, n, i, follow=True)
     refused = s.wait("Answer")
-    assert refused["connection"] == 65 and "readers of logs of one host" in refused["message"]["parameters"]["message"]
+    assert refused["connection"] == 65
+    assert "readers of logs of one host" in refused["message"]["parameters"]["message"]
     # Answers to what nobody has asked, and calls with numbers of the head's.
     answer(s, -99, line(0, "nobody asked"))
     s.say("Flow", connection=-5, paused=False)

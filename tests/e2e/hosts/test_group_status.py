@@ -54,8 +54,8 @@ def test_every_host_shows_a_line_for_each_host(group_of):
         lines = [line.strip() for line in ctl(d, "status", group.name).out.splitlines() if "running" in line]
         for i in range(3):
             found = [x for x in lines if re.search(rf"\b{i} \S+: ranks {2 * i}-{2 * i + 1}, running", x)]
-            assert len(found) == 1 and re.search(r"heard .* ago, clock [+-][\d.]+ ms \(\+-[\d.]+ ms\), version \d",
-                                                 found[0]), lines
+            assert len(found) == 1, lines
+            assert re.search(r"heard .* ago, clock [+-][\d.]+ ms \(\+-[\d.]+ ms\), version \d", found[0]), found
             assert (", leads" in found[0]) == (i == 0)
 
 
@@ -77,8 +77,8 @@ def test_the_budget_and_why_are_the_groups_on_every_host(box, group_of):
 
 
 def test_the_first_failure_is_shown_on_every_host(box, group_of):
-    group = group_of(f"if-attempt:0:{{wait-file:{box.path('fail')}+if-rank:3:{{eprint:boom+exit:7}}}}", "hang",
-                     restart={"max": 1, "backoff": "0"}, logs={"redirects": 3})
+    steps = f"if-attempt:0:{{wait-file:{box.path('fail')}+if-rank:3:{{eprint:boom+exit:7}}}}"
+    group = group_of(steps, "hang", restart={"max": 1, "backoff": "0"}, logs={"redirects": 3})
     box.path("fail").touch()
     group.daemon.until_attempt(group.name, 1)
     for d in group.daemon.daemons:

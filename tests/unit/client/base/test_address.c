@@ -94,6 +94,33 @@ START_TEST(broken_addresses_are_refused_with_a_reason)
 }
 END_TEST
 
+START_TEST(workers_of_other_hosts_are_known_by_their_hosts_roles)
+{
+	_cleanup_json_ json_t *job = json_pack(
+		"{s:[{s:s, s:i, s:i}], s:[{s:[{s:s, s:i, s:i, s:i}]}, {s:[{s:s, s:i, s:i, s:i}]}]}",
+		"workers", "role", "w", "index", 0, "rank", 0, "hosts", "roles", "role", "w",
+		"workers", 2, "first_rank", 0, "first_index", 0, "roles", "role", "w", "workers", 2,
+		"first_rank", 4, "first_index", 2);
+	static const struct {
+		const char *text, *ranks;
+	} rows[] = { { "j/w:0", "0" }, { "j/w:1-2", "1,4" }, { "j/w", "0,1,4,5" },
+		{ "j/w:4", NULL }, { "j/v:0", NULL } };
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		_cleanup_(address_fini) struct address a = { 0 };
+		_cleanup_free_ char *ranks = NULL;
+		struct error err = { 0 };
+		int r;
+
+		ck_assert_int_eq(address_parse(rows[i].text, &a, &err), 0);
+		r = address_ranks(&a, job, &ranks, &err);
+		ck_assert_int_eq(r, rows[i].ranks ? 0 : -ENOENT);
+		if (rows[i].ranks)
+			ck_assert_str_eq(ranks, rows[i].ranks);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("address");
@@ -103,6 +130,7 @@ int main(void)
 
 	tcase_add_test(tc, workers_are_addressed_by_rank_set_role_and_index);
 	tcase_add_test(tc, the_parts_of_an_address_are_kept_apart);
+	tcase_add_test(tc, workers_of_other_hosts_are_known_by_their_hosts_roles);
 	tcase_add_test(tc, broken_addresses_are_refused_with_a_reason);
 	suite_add_tcase(s, tc);
 	srunner_run_all(sr, CK_NORMAL);
