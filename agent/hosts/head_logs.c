@@ -224,7 +224,7 @@ static void take_lines(struct host_logs *x, json_t *p)
 	g->any = true;
 	if (g->follow) {
 		if (json_array_size(lines) || missed)
-			logs_hand_on(g, json_incref(lines), missed, NULL);
+			logs_hand_on(g, lines ? json_incref(lines) : json_array(), missed, NULL);
 		return;
 	}
 	if (missed)
@@ -245,8 +245,6 @@ static void host_failed(struct host_logs *x, const char *error, json_t *p)
 	host_logs_end(x);
 	if (!strcmp(dot ? dot + 1 : error, "Unavailable")) {
 		g->any = true;
-		if (g->follow)
-			return;
 		snprintf(note, sizeof(note), "lines of host %.64s are missing: %.120s", name,
 			json_get_string(p, "message", "it was lost"));
 		logs_hand_on(g, json_array(), 0, note);

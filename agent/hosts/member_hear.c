@@ -109,6 +109,8 @@ static int hear_assign(struct member *m, const json_t *p, struct error *err)
 	member_seat_fini(&m->seat);
 	m->seat = s;
 	m->known_round = m->round = s.round;
+	if (json_get_object(p, "failure"))
+		supervisor_group_failed(m->sv, json_get_object(p, "failure"));
 	member_post(m, MEMBER_EV_ASSIGN);
 	return 0;
 }

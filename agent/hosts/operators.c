@@ -97,6 +97,8 @@ static bool relay_logs(struct hosts *h, struct varlink_call *call, json_t *p, in
 	struct member *m = h->member;
 	bool follow = json_get_bool(p, "follow", false);
 
+	if (json_get_bool(p, "own", false))
+		return false;
 	if (h->head) {
 		*ret = head_logs(h->head, call, p);
 		return true;
@@ -318,7 +320,7 @@ bool hosts_relays_call(struct supervisor *sv, struct varlink_call *call, json_t 
 	struct hosts *h = hosts_of(sv);
 	int r = 0;
 
-	if (!h || !h->begun || supervisor_ended(sv) ||
+	if (!h || !h->begun || (supervisor_ended(sv) && !h->head) ||
 		strcmp(varlink_call_interface(call), "io.elasticd.Manager") != 0)
 		return false;
 	for (size_t i = 0; i < sizeof(operator_methods) / sizeof(operator_methods[0]); i++) {

@@ -262,7 +262,7 @@ static void operators_account(
 {
 	const struct group_connection *c = user;
 
-	*ret = (struct varlink_account){ .key = (uintptr_t)c->in.in, .trusted = true };
+	*ret = (struct varlink_account){ .key = (uintptr_t)c->in.in };
 }
 
 static bool operators_relay(struct varlink_call *call, const char *method, json_t *p, void *arg)

@@ -302,7 +302,8 @@ static void events_search(void *arg, const json_t *event)
 	const char *name = json_get_string(event, "event", "");
 	bool restarted = !strcmp(name, "worker-failed-once");
 
-	if (!data || (strcmp(name, "worker-failed") != 0 && !restarted))
+	if (!data || (strcmp(name, "worker-failed") != 0 && !restarted &&
+			     strcmp(name, "worker-failed-elsewhere") != 0))
 		return;
 	if (s->newest && attempt != s->attempt) {
 		json_array_clear(s->found);

@@ -219,6 +219,40 @@ static void run_failures_keep_more(struct supervisor *sv, json_t *list)
 	run_failures_keep(sv, list);
 }
 
+static bool is_known(const json_t *list, const json_t *failure)
+{
+	const json_t *f;
+	size_t i;
+
+	json_array_foreach (list, i, f)
+		if (json_get_int(f, "rank", -1) == json_get_int(failure, "rank", -2) &&
+			json_get_int(f, "pid", 0) == json_get_int(failure, "pid", 0))
+			return true;
+	return false;
+}
+
+void supervisor_group_failed(struct supervisor *sv, const json_t *failure)
+{
+	int attempt = (int)json_get_int(failure, "attempt", 0);
+	_cleanup_json_ json_t *copy = json_deep_copy(failure);
+	json_t *list;
+	char key[16];
+
+	snprintf(key, sizeof(key), "%d", attempt);
+	list = json_object_get(sv->failures, key);
+	if (!copy || is_known(list, failure))
+		return;
+	events_add(sv->events, "worker-failed-elsewhere", attempt,
+		(int)json_get_int(failure, "rank", -1), json_incref(copy), "%.100s:%d on %.64s: %s",
+		json_get_string(failure, "role", ""), (int)json_get_int(failure, "index", 0),
+		json_get_string(failure, "host", ""), json_get_string(failure, "message", ""));
+	if (!list) {
+		list = json_array();
+		json_put(sv->failures, key, list);
+	}
+	(void)!json_array_insert(list, 0, copy);
+}
+
 void run_failures_tell_one(struct supervisor *sv, struct worker *w)
 {
 	_cleanup_json_ json_t *j = NULL;

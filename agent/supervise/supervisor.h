@@ -160,6 +160,9 @@ void supervisor_take_verdict(struct supervisor *sv, const json_t *verdict, bool 
  * returns them; owned. */
 json_t *supervisor_known_failures(struct supervisor *sv);
 
+/* The root cause of an attempt, on any host, after which the group starts again: people see it on
+ * this host, too. */
+void supervisor_group_failed(struct supervisor *sv, const json_t *failure);
 /* The budget of the group of several hosts, which the agent that leads decides by: what people see.
  */
 void supervisor_show_budget(struct supervisor *sv, const struct restart_budget *b);

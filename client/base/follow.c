@@ -178,10 +178,13 @@ static void report(struct follow *f)
 		ctl_error(f->ctl, 0, "%s %s", f->name, verdict ? verdict : "has ended");
 }
 
-/* Parameters for the lines from the first attempt on: the run may be over already. */
+/* Parameters for the lines from the first attempt on: the run may be over already. Each host of a
+ * group has its own command. */
 static json_t *all_lines(const char *run)
 {
-	return ctl_with(ctl_with(ctl_job(run), "follow", json_true()), "since_us", json_integer(0));
+	json_t *p = ctl_with(ctl_job(run), "follow", json_true());
+
+	return ctl_with(ctl_with(p, "since_us", json_integer(0)), "own", json_true());
 }
 
 int follow_run(struct ctl *ctl, const char *name, const char *run)

@@ -63,6 +63,8 @@ def test_every_host_has_the_lines_of_every_rank(group_of):
         assert {r for r, _, _ in lines_of(d, group.name, ranks="0,3-4")} == {0, 3, 4}
         assert sorted(lines_of(d, group.name, stream="stderr", lines=1)) == [
             (r, "stderr", f"err {r}".encode()) for r in range(6)]
+        own = {w["rank"] for w in d.status(group.name)["workers"]}
+        assert {r for r, _, _ in lines_of(d, group.name, own=True)} == own and len(own) == 2
         assert lines_of(d, group.name, ranks="5", contains="tw") == [(5, "stdout", b"two 5")]
         for refused, name in (({"ranks": "6"}, "NotFound"), ({"ranks": "1,x"}, "InvalidArgument"),
                               ({"attempt": 9}, "NotFound"), ({"attempt": 9, "ranks": "5"}, "NotFound")):

@@ -55,7 +55,8 @@ def test_every_host_shows_a_line_for_each_host(group_of):
         for i in range(3):
             found = [x for x in lines if re.search(rf"\b{i} \S+: ranks {2 * i}-{2 * i + 1}, running", x)]
             assert len(found) == 1, lines
-            assert re.search(r"heard .* ago, clock [+-][\d.]+ ms \(\+-[\d.]+ ms\), version \d", found[0]), found
+            clock = r"clock [+-][\d.]+ ms \(\+-[\d.]+ ms\)"
+            assert re.search(rf"heard .* ago, {clock}, version \d", found[0]), found
             assert (", leads" in found[0]) == (i == 0)
 
 
@@ -92,6 +93,12 @@ def test_the_first_failure_is_shown_on_every_host(box, group_of):
             d.call("Errors", job=group.name, attempt=9)
         assert e.value.name == "NotFound"
         assert "worker:3" in ctl(d, "errors", group.name).out
+    # So it is afterwards, when each host has its own record.
+    group.daemon.call("Stop", job=group.name)
+    for d in group.daemon.daemons:
+        d.wait(group.name)
+        failures = d.call("Errors", job=group.name, attempt=0)["failures"]
+        assert failures[0]["rank"] == 3 and failures[0]["stderr_tail"] == ["boom"], failures
 
 
 def test_a_notice_and_the_step_that_was_saved_are_shown_on_every_host(box):
