@@ -386,6 +386,7 @@ struct head *head_free(struct head *h)
 	json_decref(h->failures);
 	json_decref(h->held);
 	json_decref(h->root_cause);
+	json_decref(h->told_cause);
 	json_decref(h->verdict);
 	free(h->members);
 	free(h->digest);

@@ -16,6 +16,8 @@
  * The restart budget is the group's, whichever host's worker failed.
  */
 
+enum { DECIDE_TOLD_BYTES = 2 << 20 }; /* to all hosts together */
+
 static struct events *decide_events(const struct head *h)
 {
 	return supervisor_events(h->hosts->sv);
@@ -32,7 +34,8 @@ void head_round_begins(struct head *h)
 	json_array_clear(h->held);
 	h->on_notice = h->saving = false;
 	json_decref(h->root_cause);
-	h->root_cause = NULL;
+	json_decref(h->told_cause);
+	h->root_cause = h->told_cause = NULL;
 	memset(&h->decision, 0, sizeof(h->decision));
 	free(h->failed);
 	h->n_failed = round_world(h->round)->workers;
@@ -408,12 +411,34 @@ static void decide_verdict(struct head *h)
 	json_put(h->verdict, "root_cause", json_deep_copy(v.cause));
 }
 
+/* The root cause as all hosts are told of it before the next attempt: thousands get less of it. */
+static json_t *decide_told(const struct head *h)
+{
+	static const char *const longest[] = { "traceback", "stderr_tail", "text", "message" };
+	json_t *told = h->root_cause ? json_copy(h->root_cause) : NULL;
+	size_t most = DECIDE_TOLD_BYTES / ((size_t)h->n_members + 1);
+
+	for (size_t i = 0; told && json_dumpb(told, NULL, 0, JSON_COMPACT) > most; i++) {
+		if (i == sizeof(longest) / sizeof(longest[0])) {
+			json_decref(told);
+			return NULL;
+		}
+		if (!strcmp(longest[i], "message"))
+			json_put_string(told, longest[i], "");
+		else
+			json_object_del(told, longest[i]);
+	}
+	return told;
+}
+
 void head_round_over(struct head *h)
 {
 	json_t *root = decide_root_cause(h);
 
 	json_decref(h->root_cause);
+	json_decref(h->told_cause);
 	h->root_cause = json_incref(root);
+	h->told_cause = decide_told(h);
 	if (h->end.state && !h->verdict)
 		decide_verdict(h);
 }

@@ -78,8 +78,8 @@ void head_say_assign(struct head *h, struct head_host *x)
 	json_put(body, "places", say_places(h, host, &ports));
 	json_put_int(body, "ports", spec_tf_config(h->spec) ? ports : 0);
 	json_put(body, "master", json_boolean(host->group_rank == 0));
-	if (h->root_cause)
-		json_put(body, "failure", json_incref(h->root_cause));
+	if (h->told_cause)
+		json_put(body, "failure", json_incref(h->told_cause));
 	head_say(x, "Assign", body);
 }
 

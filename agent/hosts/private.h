@@ -232,7 +232,8 @@ struct head {
 	bool *failed;	  /* by rank: it is among failures */
 	int n_failed;
 	json_t *root_cause;
-	struct group end; /* the final state and goal, once there is a verdict */
+	json_t *told_cause; /* the same as Assign has it */
+	struct group end;   /* the final state and goal, once there is a verdict */
 	char end_text[SUPERVISOR_REASON_MAX];
 	json_t *verdict;
 	bool reported;	/* a host was told to print the report */

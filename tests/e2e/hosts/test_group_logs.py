@@ -127,6 +127,34 @@ def test_a_follower_gets_lines_over_restarts_and_to_the_end_of_the_group(box, gr
         assert d.wait(group.name)["state"] == "succeeded"
 
 
+def test_a_follower_gets_the_lines_of_hosts_that_come_later_and_none_twice(box):
+    rendezvous = {"nodes": "1:3", "last_call": "0", "join_delay": "0", "lease": "2s"}
+    group = HostsGroup(box, spec("print:a%a of %r", "hang", replicas=3, logs={"redirects": 3},
+                                 rendezvous=rendezvous), started=1)
+    lead = group.daemon.daemons[0]
+    with lead.connect() as v:
+        stream = v.stream("Logs", job=group.name, follow=True)
+        lines = []
+
+        def until(text):
+            while text not in [line_bytes(x) for x in lines]:
+                lines.extend(next(stream)["lines"])
+
+        until(b"a0 of 0")
+        group.add_host()
+        until(b"a1 of 1")
+        # The same host is lost, and joins again with the logs of its earlier attempt.
+        agent = group.daemon.daemons[1].agent_pid(group.name)
+        os.kill(agent, signal.SIGSTOP)
+        until(b"a2 of 0")
+        os.kill(agent, signal.SIGCONT)
+        until(b"a3 of 1")
+        until(b"a3 of 0")
+        got = sorted(line_bytes(x) for x in lines)
+    assert got == [b"a0 of 0", b"a1 of 0", b"a1 of 1", b"a2 of 0", b"a3 of 0", b"a3 of 1"], got
+    group.close()
+
+
 def rss_kb(pid):
     with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as f:
         return sum(int(line.split()[1]) for line in f if line.startswith("Private_Dirty"))

@@ -92,6 +92,26 @@ static json_t *event(int seq)
 		"text", "t", "run", "of another job");
 }
 
+START_TEST(a_group_of_thousands_of_hosts_is_whole_for_status_and_has_none_in_lists)
+{
+	enum { HOSTS = 4000 };
+	_cleanup_json_ json_t *job = job_saying("many");
+	_cleanup_json_ json_t *whole = NULL;
+	json_t *hosts = json_array();
+	struct error err = { 0 };
+
+	for (int i = 0; i < HOSTS; i++)
+		json_add(hosts, json_pack("{s:s, s:s, s:b}", "host", "node", "state", "running",
+					"leads", 0));
+	json_put(job, "hosts", hosts);
+	ck_assert_msg(mirror_set(&mirror, &record, job, &err) == 0, "%s", err.text);
+	ck_assert(mirror.several);
+	whole = mirror_job(&mirror);
+	ck_assert_uint_eq(json_array_size(json_get_array(whole, "hosts")), HOSTS);
+	ck_assert_ptr_null(strstr(mirror.brief, "node"));
+}
+END_TEST
+
 START_TEST(events_get_the_jobs_identity_and_what_is_none_is_left_out)
 {
 	_cleanup_json_ json_t *events =
@@ -186,6 +206,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_living_job_whose_text_was_cut_is_told_of_and_ends_as_any);
 	tcase_add_test(t, a_long_word_is_kept_whole_for_status_and_cut_for_lists);
+	tcase_add_test(t, a_group_of_thousands_of_hosts_is_whole_for_status_and_has_none_in_lists);
 	tcase_add_test(t, events_get_the_jobs_identity_and_what_is_none_is_left_out);
 	tcase_add_test(t, many_events_take_little_time_and_no_more_than_an_agent_sends_are_kept);
 	tcase_add_test(t, the_text_of_an_ended_run_is_short);
