@@ -21,6 +21,7 @@ enum {
 	SERVED_CONNECTIONS = 1024,
 	SERVED_QUEUED_BYTES = 256 << 10, /* for each, beside the one answer that is on its way */
 	SERVED_BYE_MS = 10000,		 /* without a message of the head */
+	SERVED_LEAVE_MS = 1000,		 /* in all, where others wait for this host's Bye */
 };
 
 struct member_calls {
@@ -86,7 +87,7 @@ static void bye_is_late(void *arg)
 
 	log_debug("the head does not take the last answers of this host");
 	calls_in_close(&m->served->in);
-	m->streams = 0;
+	m->awaits_streams = false;
 	member_calls_check_bye(m);
 }
 
@@ -185,7 +186,8 @@ int member_hear_call(struct member *m, const char *method, const json_t *p, stru
 
 static bool calls_are_open(const struct member *m)
 {
-	return m->served && (!TAILQ_EMPTY(&m->served->in.connections) || m->streams > 0);
+	return m->served &&
+	       (!TAILQ_EMPTY(&m->served->in.connections) || (m->awaits_streams && m->streams > 0));
 }
 
 bool member_calls_delay_bye(struct member *m)
@@ -193,7 +195,7 @@ bool member_calls_delay_bye(struct member *m)
 	if (!calls_are_open(m))
 		return false;
 	m->bye_due = true;
-	loop_timer_arm(m->served->timer, SERVED_BYE_MS);
+	loop_timer_arm(m->served->timer, m->awaits_streams ? SERVED_BYE_MS : SERVED_LEAVE_MS);
 	return true;
 }
 
@@ -217,7 +219,7 @@ void member_calls_check_bye(struct member *m)
 
 void member_calls_heard(struct member *m)
 {
-	if (m->bye_due)
+	if (m->bye_due && m->awaits_streams)
 		loop_timer_arm(m->served->timer, SERVED_BYE_MS);
 }
 

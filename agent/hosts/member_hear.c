@@ -158,6 +158,7 @@ static int hear_end(struct member *m, const json_t *p, struct error *err)
 
 	if (m->state == MEMBER_AWAY || m->state == MEMBER_JOINING || m->state == MEMBER_OVER)
 		return 0;
+	m->awaits_streams = verdict;
 	member_post(m, MEMBER_EV_END);
 	if (m->state != MEMBER_OVER)
 		return 0;

@@ -103,7 +103,8 @@ struct member {
 
 	struct calls_out calls;	     /* to the head: of workers and operators */
 	struct member_calls *served; /* of the head */
-	int streams;		     /* operators' calls to the head that the end waits for */
+	int streams;		     /* operators' calls to the head that take long */
+	bool awaits_streams;	     /* it has the verdict, so these calls end by themselves */
 	bool bye_due;		     /* it is said when all such calls are over */
 };
 

@@ -4,6 +4,7 @@
 import os
 import signal
 import socket
+import time
 
 import pytest
 
@@ -153,6 +154,29 @@ def test_a_follower_gets_the_lines_of_hosts_that_come_later_and_none_twice(box):
         got = sorted(line_bytes(x) for x in lines)
     assert got == [b"a0 of 0", b"a1 of 0", b"a1 of 1", b"a2 of 0", b"a3 of 0", b"a3 of 1"], got
     group.close()
+
+
+def test_a_host_that_leaves_waits_for_no_reader(box):
+    """The group, of which its own one reads, goes on."""
+    document = spec("hang", replicas=3, logs={"redirects": 3}, rendezvous={"nodes": "2:3", "lease": "60s"})
+    document["roles"][0]["command"] = ["/bin/sh", "-c", "while echo on; do sleep 0.05; done"]
+    group = HostsGroup(box, document)
+    lead, _, leaves = group.daemon.daemons
+    with leaves.connect() as v, lead.connect() as other:
+        streams = [x.stream("Logs", job=group.name, follow=True) for x in (v, other)]
+        for stream in streams:
+            next(stream)
+        began = time.monotonic()
+        leaves.call("Leave", job=group.name)
+        assert leaves.wait(group.name)["state"] == "stopped"
+        # Such a reader is waited for no longer than 10 s where the group itself ends.
+        assert time.monotonic() - began < 8
+        with pytest.raises(VarlinkError) as e:
+            for _ in streams[0]:
+                pass
+        assert e.value.name == "Unavailable"
+        lead.until_attempt(group.name, 1)
+        assert next(streams[1])["lines"]
 
 
 def rss_kb(pid):
