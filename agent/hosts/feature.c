@@ -469,6 +469,7 @@ const struct feature hosts_feature = {
 	.hosts_save_over = hosts_save_over,
 	.takes_signal = hosts_takes_signal,
 	.relays_call = hosts_relays_call,
+	.note_missing_hosts = hosts_note_missing,
 	.attempt_over = hosts_attempt_over,
 	.group_changed = hosts_group_changed,
 	.group_running = hosts_group_running,

@@ -218,6 +218,14 @@ static void put_note(const struct member *m, json_t *answer, const char *note)
 				"only what host %.64s knows: %s", supervisor_host(m->sv), note));
 }
 
+void hosts_note_missing(const struct supervisor *sv, json_t *answer)
+{
+	const struct hosts *h = hosts_of(sv);
+
+	if (h && h->begun && !h->head && !is_linked(h->member))
+		put_note(h->member, answer, no_link);
+}
+
 /* Of a job on this host, what the head knows better. Times of its clock become those of this one's.
  */
 static json_t *answer_status(

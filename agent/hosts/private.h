@@ -408,6 +408,7 @@ void member_calls_heard(struct member *m);
 void member_calls_check_bye(struct member *m);
 
 /* operators.c */
+void hosts_note_missing(const struct supervisor *sv, json_t *answer);
 /* The hook relays_call. */
 bool hosts_relays_call(struct supervisor *sv, struct varlink_call *call, json_t *p);
 

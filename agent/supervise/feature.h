@@ -132,6 +132,8 @@ struct feature {
 	json_t *(*hosts_samples)(struct supervisor *sv, bool barrier);
 	/* Whether the agent that leads answers an operator's call. */
 	bool (*relays_call)(struct supervisor *sv, struct varlink_call *call, json_t *parameters);
+	/* Adds to an answer about all hosts a note for people where it is only about this one. */
+	void (*note_missing_hosts)(const struct supervisor *sv, json_t *answer);
 	/* A worker of this host hangs: other hosts' workers are to be saved, too. Returns whether
 	 * they are: hosts_saved follows. */
 	bool (*saves_hosts)(struct supervisor *sv, const char *why);

@@ -13,6 +13,7 @@ enum { DUMP_TIMEOUT_MS = 60000 };
 
 /* Lives until its dump is done, even when the caller has gone. */
 struct dump_call {
+	struct supervisor *sv;
 	struct varlink_call *call; /* NULL: the caller is gone */
 };
 
@@ -35,6 +36,7 @@ static void dump_done(void *arg, char *const *dirs, size_t n)
 			if (dirs[i])
 				json_add(list, json_string(dirs[i]));
 		json_put(answer, "dirs", list);
+		FEATURES_CALL(d->sv, note_missing_hosts, d->sv, answer);
 		varlink_reply(d->call, answer);
 	}
 	free(d);
@@ -69,6 +71,7 @@ int dump_method(struct varlink_call *call, json_t *p, void *arg)
 	d = calloc(1, sizeof(*d));
 	if (!d)
 		return -ENOMEM;
+	d->sv = sv;
 	d->call = call;
 	r = watchdog_dump(sv, places, n, "asked for", (uint64_t)timeout, dump_done, d, &err);
 	if (r < 0) {

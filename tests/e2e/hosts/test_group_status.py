@@ -12,6 +12,7 @@ from group import Group
 from harness import VarlinkError, spec, wait_for
 from shared_hosts import HostsGroup, HostsTrainees
 from stranger import Stranger
+from trainees import SAVE_AT_AT
 
 
 def ctl(daemon, *argv):
@@ -102,24 +103,34 @@ def test_the_first_failure_is_shown_on_every_host(box, group_of):
 
 
 def test_a_notice_and_the_step_that_was_saved_are_shown_on_every_host(box):
-    group = HostsTrainees(box, 3, preemption={"how": "agree", "notices": [], "grace": "60s"})
-    try:
-        team = group.team()
-        group.preempt(1, reason="a test")
-        for d in group.daemon.daemons:
-            job = d.watch(group.name, lambda j, _: True)
-            job = d.status(group.name)
-            assert job["preemption"]["reason"] == "a test" and job["preemption"]["notices"] == 1, job
-            assert "a test" in ctl(d, "status", group.name).out
-        assert team
-    finally:
-        group.close()
+    group = HostsTrainees(box, 3, preemption={"grace": "10m"})
+    team = group.team()
+    for t in team:
+        assert t.step() == "continue"
+    group.preempt(1, reason="a test")
+    wait_for(lambda: all(t.notice() and t.word(SAVE_AT_AT, "q") > -1 << 63 for t in team),
+             what="the agreed step on all boards")
+    for t in team[:2]:
+        action, step = t.until_told()
+        assert action == "save"
+        t.saved()
+    for d in group.daemon.daemons:
+        shown = d.status(group.name)["preemption"]
+        assert (shown["reason"], shown["state"], shown["step"], shown["saved"], shown["participants"]) == (
+            "a test", "saving", step, 2, 3), shown
+        assert "a test" in ctl(d, "status", group.name).out
+    group.daemon.call("Stop", job=group.name, timeout_ms=0)
+    group.close()
 
 
 def test_a_host_without_a_link_says_that_it_knows_only_itself(group_of):
-    group = group_of("hang", restart={"max": 0}, rendezvous={"lease": "2s"})
+    group = group_of("hang", restart={"max": 0}, rendezvous={"lease": "6s"})
     lead, other, _ = group.daemon.daemons
     os.kill(lead.agent_pid(group.name), signal.SIGKILL)
+    # Its workers live until its lease is over.
+    wait_for(lambda: "note" in other.status(group.name), other.box.dir, what="a host without a link")
+    dump = other.call("Dump", job=group.name)
+    assert len(dump["dirs"]) == 2 and "no link" in dump["note"], dump
     wait_for(lambda: other.status(group.name)["hosts"][0]["state"] == "away", other.box.dir,
              what="a host without a head")
     note = "only what host {} knows: there is no link to the host that leads the group"
