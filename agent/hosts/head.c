@@ -125,7 +125,7 @@ static void head_drop(struct head *h, const struct round_order *o)
 	events_add(supervisor_events(h->hosts->sv), "host-left", h->attempt, -1,
 		json_pack("{s:s}", "host", head_host_name(h, o->host)), "host %s %s",
 		head_host_name(h, o->host), how);
-	head_host_calls_cut(x, how);
+	calls_out_cut(&x->calls, how);
 	lease_remove(&h->leases, &x->lease);
 	h->members[o->host] = NULL;
 	x->number = -1;

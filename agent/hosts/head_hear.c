@@ -27,7 +27,7 @@ struct head_host *head_host_free(struct head_host *x)
 		lease_remove(&h->leases, &x->lease);
 		h->members[x->number] = NULL;
 	}
-	head_host_calls_cut(x, "it was lost");
+	calls_out_cut(&x->calls, "it was lost");
 	calls_out_fini(&x->calls);
 	sharing_host_free(x->sharing);
 	link_free(x->link);
@@ -479,7 +479,7 @@ static void head_on_state(void *arg, int state, const struct error *why)
 		log_warning("the link to host %s has ended: %s", head_host_name(x->head, x->number),
 			why->text);
 	x->link = link_free(x->link);
-	head_host_calls_cut(x, "its link has ended");
+	calls_out_cut(&x->calls, "its link has ended");
 	if (x->number < 0)
 		head_host_free(x);
 }

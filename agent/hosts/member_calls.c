@@ -25,7 +25,6 @@ enum {
 };
 
 struct member_calls {
-	struct member *member;
 	struct varlink_server *server;
 	struct calls_in in;
 	struct log_calls logs;
@@ -111,7 +110,6 @@ int member_calls_open(struct member *m, struct error *err)
 	if (!m->served ||
 		loop_timer_new(supervisor_loop(m->sv), bye_is_late, m, &m->served->timer) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
-	m->served->member = m;
 	calls_in_init(&m->served->in, &m->calls.way, true);
 	return varlink_server_new(supervisor_loop(m->sv), &opt, &m->served->server, err);
 }

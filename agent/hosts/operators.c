@@ -336,7 +336,10 @@ bool hosts_relays_call(struct supervisor *sv, struct varlink_call *call, json_t 
 			continue;
 		if (!operator_methods[i].relay(h, call, p, &r))
 			return false;
-		if (r < 0)
+		if (r == -ECONNRESET)
+			(void)varlink_error(
+				call, "Unavailable", json_pack("{s:s}", "message", no_link));
+		else if (r < 0)
 			(void)varlink_error(call, "Internal",
 				json_pack("{s:s, s:i}", "message", strerror(-r), "errno", -r));
 		return true;

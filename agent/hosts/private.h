@@ -417,9 +417,8 @@ _must_check_ int member_relay_open(struct member *m);
 /* Answer, Hangup, Call, Flow or Order of the head. */
 int member_hear_relayed(struct member *m, const char *method, const json_t *p, struct error *err);
 void member_relay_cut(struct member *m, const char *why);
-/* What the head knows calls to that host by. */
+/* For the head's calls to that host. */
 void head_host_calls_open(struct head_host *x);
-void head_host_calls_cut(struct head_host *x, const char *why);
 _must_check_ int head_relay_open(struct head *h, struct error *err);
 /* The workers of the round that is about to start. */
 void head_relay_begin(struct head *h);

@@ -159,11 +159,6 @@ void head_host_calls_open(struct head_host *x)
 	calls_out_init(&x->calls, &way, true);
 }
 
-void head_host_calls_cut(struct head_host *x, const char *why)
-{
-	calls_out_cut(&x->calls, why);
-}
-
 /* Its workers die by its lease, and only then it counts as lost. */
 static void downlink_silent(void *arg)
 {
