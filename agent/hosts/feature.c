@@ -62,6 +62,7 @@ void hosts_hand_over(struct hosts *h)
 	if (!h->lead || !h->head || h->head->end.state || h->head->finished)
 		return;
 	h->head->finished = true;
+	head_logs_end(h->head);
 	if (head_is_alone(h->head))
 		lead_remove(h->lead);
 	else

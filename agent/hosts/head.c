@@ -372,6 +372,8 @@ struct head *head_free(struct head *h)
 {
 	if (!h)
 		return NULL;
+	head_asks_cut(h);
+	head_logs_cut(h);
 	while (h->hosts_list)
 		head_host_free(h->hosts_list);
 	loop_cancel(h->loop, head_spare_now, h);

@@ -18,6 +18,7 @@ struct host_ask {
 };
 
 struct head_ask {
+	LIST_ENTRY(head_ask) entry;
 	struct head *head;
 	struct loop_timer *timer;
 	head_asked_fn fn;
@@ -38,6 +39,7 @@ struct head_ask *head_ask_free(struct head_ask *a)
 		free(a->answers[i].error);
 		free(a->answers[i].host);
 	}
+	LIST_REMOVE(a, entry);
 	loop_timer_free(a->timer);
 	free(a->hosts);
 	free(a->answers);
@@ -84,6 +86,12 @@ static bool ask_host(struct head_ask *a, struct head_host *x, const struct calls
 	return c && calls_out_call(c, m, on_answer, ask, &ask->call) == 0;
 }
 
+void head_asks_cut(struct head *h)
+{
+	while (!LIST_EMPTY(&h->asks))
+		ask_over(LIST_FIRST(&h->asks));
+}
+
 int head_ask_all(struct head *h, const char *method, const json_t *p, uint64_t timeout_ms,
 	head_asked_fn fn, void *arg, struct head_ask **ret)
 {
@@ -97,6 +105,7 @@ int head_ask_all(struct head *h, const char *method, const json_t *p, uint64_t t
 	if (!a)
 		return -ENOMEM;
 	*a = (struct head_ask){ .head = h, .fn = fn, .arg = arg };
+	LIST_INSERT_HEAD(&h->asks, a, entry);
 	a->hosts = calloc((size_t)h->n_members + 1, sizeof(*a->hosts));
 	a->answers = calloc((size_t)h->n_members + 1, sizeof(*a->answers));
 	if (!a->hosts || !a->answers || loop_timer_new(h->loop, ask_over, a, &a->timer) < 0) {

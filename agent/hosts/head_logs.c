@@ -449,6 +449,19 @@ void head_logs_begin(struct head *h)
 		}
 }
 
+void head_logs_cut(struct head *h)
+{
+	struct group_logs *g;
+
+	while ((g = LIST_FIRST(&h->logs))) {
+		struct varlink_call *call = g->call;
+
+		group_logs_free(g);
+		(void)varlink_error(call, "Unavailable",
+			json_pack("{s:s}", "message", "this host leads the group no more"));
+	}
+}
+
 void head_logs_end(struct head *h)
 {
 	struct group_logs *g, *next;

@@ -138,7 +138,7 @@ void member_post(struct member *m, enum member_event event)
 	m->state = c.next;
 	member_fence(m);
 	member_act(m, c.action);
-	if (event == MEMBER_EV_LOST && *m->hosts->stop_text &&
+	if (event == MEMBER_EV_LOST && *m->hosts->stop_text && !m->hosts->lead &&
 		loop_defer(supervisor_loop(m->sv), hosts_stop_again, m->hosts) < 0)
 		log_error("out of memory: this host is not stopped");
 	if (m->state == MEMBER_OVER) {
@@ -249,7 +249,8 @@ void member_part(struct member *m)
 	if (m->link) {
 		m->link = link_free(m->link);
 		m->linked = false;
-		sharing_relay_cut(m->sv);
+		member_calls_cut(m);
+		member_relay_cut(m, "the link to the host that leads the group is lost");
 		hosts_end_drains(m->hosts);
 	}
 	member_post(m, MEMBER_EV_LOST);

@@ -40,6 +40,8 @@ static int hear_admitted(struct member *m, const json_t *p, struct error *err)
 	}
 	member_arm_lease(m);
 	member_post(m, MEMBER_EV_JOINED);
+	if (*m->hosts->stop_text) /* the head before was asked, and is lost */
+		member_say_ask(m, "stop", m->hosts->stop_timeout_ms, m->hosts->stop_text);
 	if (m->hosts->lead)
 		lead_linked(m->hosts->lead);
 	return 0;

@@ -244,6 +244,7 @@ struct head {
 	char leader_text[256];
 	struct loop_timer *leader_timer;
 	LIST_HEAD(, group_logs) logs;
+	LIST_HEAD(, head_ask) asks;
 	struct loop_timer *save_timer; /* armed while hosts save the state of workers */
 	int64_t saves;		       /* the number of the last time */
 	uint64_t save_round;	       /* ... and its round */
@@ -351,6 +352,8 @@ int head_logs(struct head *h, struct varlink_call *call, json_t *p);
 void head_logs_begin(struct head *h);
 /* The group is about to end, or has ended. */
 void head_logs_end(struct head *h);
+/* The head is about to end. */
+void head_logs_cut(struct head *h);
 
 /* head_ask.c */
 /* Answers of all members: error NULL or its name; not answered: nothing has come in time. */
@@ -367,6 +370,8 @@ typedef void (*head_asked_fn)(void *arg, const struct head_answer *answers, size
 _must_check_ int head_ask_all(struct head *h, const char *method, const json_t *p,
 	uint64_t timeout_ms, head_asked_fn fn, void *arg, struct head_ask **ret);
 struct head_ask *head_ask_free(struct head_ask *a);
+/* The head is about to end: who has asked gets what is known. */
+void head_asks_cut(struct head *h);
 
 /* head_group.c: what a handler returns. */
 int head_errors(struct head *h, struct varlink_call *call, const json_t *p);
