@@ -8,6 +8,7 @@ import signal
 
 import pytest
 
+from etcd_group import EtcdGroup
 from group import Group
 from harness import VarlinkError, spec, wait_for
 from shared_hosts import HostsGroup, HostsTrainees
@@ -206,3 +207,44 @@ def test_a_host_that_names_failures_of_another_host_s_workers_is_not_believed(bo
     s.say("Answer", connection=call, message={"parameters": {"failures": [failure]}})
     assert s.wait("Answer")["message"]["parameters"]["failures"] == []
     group.stop()
+
+
+class Elected(EtcdGroup):
+    """The same under an elasticd on each host, which etcd has elect the host that leads."""
+
+    def __init__(self, box, count, nodes):
+        super().__init__(box, count, nodes)
+        self.daemons = [box.new_daemon(name=f"d{i}") for i in range(count)]
+        for i, (daemon, node) in enumerate(zip(self.daemons, self.net.nodes)):
+            daemon.prefix = node.command()
+            daemon.start()
+            daemon.submit(self.document)
+            if i == 0:
+                self.wait_leader(0)
+
+
+def test_readers_end_where_the_host_that_leads_leads_no_more(box):
+    group = Elected(box, 3, "2:3")
+    first = group.wait_round(0, 1, 2)
+    lead, other, _ = group.daemons
+    with lead.connect() as near, other.connect() as far:
+        for v in (near, far):
+            v.send("Logs", more=True, job="g", follow=True)
+        wait_for(lambda: len(lead.status("g")["hosts"]) == 3, box.dir, what="three hosts")
+        group.etcd.pause()
+        group.net.cut(2)
+        group.wait_end_of(first.workers[0])
+        group.etcd.go_on()
+        group.wait_round(0, 1, after=first)
+        for v in (near, far):
+            message = v.receive()
+            while message.get("continues"):
+                message = v.receive()
+            assert message["error"].endswith(".Unavailable"), message
+    group.net.heal(2)
+    group.wait_round(0, 1, 2)
+    for d in group.daemons:
+        wait_for(lambda d=d: len(d.status("g")["hosts"]) == 3, box.dir, what="three hosts")
+    group.daemons[1].call("Stop", job="g")
+    for d in group.daemons:
+        assert d.wait("g")["state"] == "stopped"
