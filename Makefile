@@ -78,9 +78,11 @@ $(PROGRAMS):
 $(EXAMPLES) $(TOOLS): $(B)/%: $(B)/obj/%.o
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) $(ALLLDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) \
-	  $(if $(filter %.a,$^),$(JANSSON_LIBS)) -lm
+	  $(if $(filter %.a,$^),$(JANSSON_LIBS)) $(MORE_LIBS) -lm
 $(foreach p,$(example_PROGRAMS),$(eval $(B)/$(p): $(call obj,$($(p)_SRC))))
 $(addprefix $(B)/,$(library_TOOLS) $(library_EXAMPLES)): $(B)/libelasticd.a
+$(addprefix $(B)/,$(agent_TOOLS)): $(LIBAGENT)
+$(addprefix $(B)/,$(agent_TOOLS)): MORE_LIBS = $(LIBS)
 
 # The library for workers goes into processes that are not ours: position-independent objects of its
 # own, and nothing is visible but its interface, in the archive too. The shared one is never

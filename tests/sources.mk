@@ -328,6 +328,7 @@ tool_PROGRAMS := \
 	tests/tools/racer \
 	tests/tools/puppet \
 	tests/tools/solo \
+	bench/head_load \
 	bench/mortal \
 	bench/preempt \
 	bench/sharing \
@@ -340,5 +341,7 @@ tool_PROGRAMS := \
 library_TOOLS := tests/tools/drudge tests/tools/libworker tests/tools/queueworker \
 	tests/tools/racer bench/preempt \
 	bench/sharing bench/work_queue
+# Those that use the agent's own rooms
+agent_TOOLS := bench/head_load
 # libFuzzer targets: tests/fuzz/fuzz_<name>.c with seeds in tests/fuzz/corpus/<name>/
 fuzz_TARGETS := errorfile etcd frame idl journal link record slurm spec yaml worker

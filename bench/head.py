@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of the head of a very large group: one program (head_load.c) speaks for all hosts but the head's own."""
+
+import collections
+import json
+import resource
+
+import harness
+
+LOAD = str(harness.BUILD / "bench/head_load")
+LIBWORKER = str(harness.BUILD / "tests/tools/libworker")
+PATIENCE_S = 120
+
+# Milliseconds: wall time, and processor time of the head's agent and of the load program. mb: the agent's
+# memory (PSS) after that step.
+Step = collections.namedtuple("Step", "name wall head load mb")
+
+
+def raise_descriptors(needed):
+    """Raises this process's limit, which others inherit. Returns why that is not enough, or None."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        return f"{needed} descriptors are needed, the hard limit is {hard}"
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+    return None
+
+
+class Head:
+    """A real head with real workers on its host, and the load program."""
+
+    def __init__(self, box, port, hosts, workers, log_dir):
+        self.box, self.hosts, self.workers = box, hosts, workers
+        up = box.path("head-up")
+        up.mkdir()
+        spec = box.path("head.json")
+        spec.write_text(json.dumps({
+            "name": "head", "restart": {"max": 1},
+            "roles": [{"replicas": workers, "command": [
+                LIBWORKER, f"touch:{up}/%a.%r", "if-attempt:0:barrier:all", "if-attempt:0:get:k", "hang"]}],
+            "rendezvous": {"nodes": str(hosts), "endpoints": f"127.0.0.1:{port}", "id": "head",
+                           "join_timeout": "5m"}}))
+        self.up, self.steps = up, {}
+        self.run = box.start(harness.CTL, "run", f"--log-dir={log_dir}", f"--spec={spec}", name="head")
+        self.agent = harness.wait_for(lambda: harness.children(self.run.pid), what="the head's agent")[0]
+        self.load = harness.Popen([LOAD, str(spec), str(port), str(self.agent)], stdin=-1, stdout=-1,
+                                  text=True)
+
+    def step(self, name):
+        self.load.stdin.write(name + "\n")
+        self.load.stdin.flush()
+        line = self.load.stdout.readline().split()
+        if len(line) != 4 or line[0] != name:
+            raise RuntimeError(f"{name}: the load program ended with {self.load.wait()}: {self.run.err}")
+        self.steps[name] = Step(name, *map(float, line[1:]), harness.pss_kb(self.agent) / 1024)
+        return self.steps[name]
+
+    def wait_own(self, attempt):
+        """The workers of the head's own host execute."""
+        harness.wait_for(lambda: len(list(self.up.glob(f"{attempt}.*"))) == self.workers, self.up,
+                         timeout=PATIENCE_S)
+
+    def life(self):
+        """All steps: two attempts, the first of which ends by a failure. Returns the exit status of run."""
+        for name in ("join", "start"):
+            self.step(name)
+        self.wait_own(0)
+        for name in ("arrive", "barrier", "read", "put", "fail", "again"):
+            self.step(name)
+        self.wait_own(1)
+        for name in ("stop", "end", "leave"):
+            self.step(name)
+        return self.run.wait(PATIENCE_S)
+
+    def close(self):
+        self.load.kill()
+        self.load.wait()
+        self.load.stdin.close()
+        self.load.stdout.close()
+        harness._ours.discard(self.load.pid)

@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Speaks for all hosts of a group but the head's own: head_load SPEC PORT PID connects each of them
+ * to the head, which listens at that port of 127.0.0.1, and whose agent is process PID. SPEC is the
+ * group's job specification, in a file. Each line of its input is one step; when the step is done it
+ * prints
+ *
+ *   STEP WALL_MS HEAD_MS OWN_MS
+ *
+ * the time that the step took, and the processor time of the head's agent and of this program:
+ *
+ *   join     connect all hosts, and have all but the last join; until they are members
+ *   start    the last one joins; until the last Start
+ *   arrive   all workers but the last call a barrier; until the head has all calls
+ *   barrier  the last one calls it; until the last answer
+ *   read     all workers wait for a key; until the head has all calls
+ *   put      one of them puts that key; until the last answer
+ *   fail     a worker has failed; until the last Stop
+ *   again    no worker lives any more; until the last Start of the next attempt
+ *   stop     an operator stops the group; until the last Stop
+ *   end      no worker lives any more; until the last End
+ *   leave    all hosts leave; until the head has dropped them
+ *
+ * Messages are written and read as the head writes and reads them, but not checked: what this
+ * program costs must not show in wall time.
+ */
+
+#include "agent/hosts/settings.h"
+#include "agent/link/channel.h"
+#include "agent/link/link.h"
+#include "agent/link/message.h"
+#include "agent/link/window.h"
+#include "common/spec/spec.h"
+#include "common/text/json.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+enum {
+	ON_THE_WAY = 32, /* hosts that connect, or join, at once: a head holds 64 */
+	BEATS_PER_LEASE = 5,
+	FILL_BYTES = 256 << 10,
+};
+
+/* What steps wait for, each once for each host; answers once for each call. */
+enum what { LINKED, STARTS, ACKED, ANSWERS, STOPS, ENDS, GONE };
+
+struct host {
+	int index;
+	struct link_channel *channel;
+	struct link_window window;
+	struct varlink_buffer control; /* messages without a number */
+	struct loop_timer *beat;
+	bool linked, left;
+	bool sent; /* an acknowledgement counts for the step */
+	int64_t round;
+	int first_rank, first_index;
+	bool master;
+};
+
+struct step {
+	const char *name;
+	enum what waits_for;
+	void (*begin)(void);
+};
+
+static struct loop *loop;
+static struct spec *spec;
+static char *settings;
+static clockid_t head_clock;
+static int port, n_hosts, n_workers; /* workers of one host */
+static struct host *hosts;
+static int next_host; /* to connect */
+static int64_t attempt = -1;
+static struct loop_fd *input;
+
+static struct {
+	const struct step *step; /* NULL: none */
+	int got, want;
+	int64_t wall_us, head_us, own_us; /* when it began */
+} now;
+
+static _Noreturn __attribute__((format(printf, 1, 2))) void fail(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	exit(1);
+}
+
+static int64_t clock_us(clockid_t clock)
+{
+	struct timespec ts;
+
+	if (clock_gettime(clock, &ts) < 0)
+		fail("the head's agent: %s", strerror(errno));
+	return ts.tv_sec * INT64_C(1000000) + ts.tv_nsec / 1000;
+}
+
+/* --- messages -----------------------------------------------------------------------------------
+ */
+
+static __attribute__((format(printf, 3, 4))) void say(
+	struct host *h, const char *method, const char *fmt, ...)
+{
+	_cleanup_free_ char *body = NULL;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&body, fmt, ap);
+	va_end(ap);
+	if (n < 0 || link_window_write(&h->window, method, body, (size_t)n) < 0)
+		fail("out of memory");
+	link_channel_kick(h->channel);
+}
+
+static void say_control(struct host *h, const char *method, int64_t ack, const char *body)
+{
+	if (link_message_write(&h->control, method, 0, ack, body, strlen(body)) < 0)
+		fail("out of memory");
+	link_channel_kick(h->channel);
+}
+
+static void say_hello(struct host *h)
+{
+	char body[1024];
+
+	snprintf(body, sizeof(body),
+		"{\"major\":%d,\"minor\":%d,\"group\":\"%s\",\"agent\":\"agent%d\",\"boot\":\"boot%d\","
+		"\"host\":\"load%d\",\"version\":\"%s\",\"session\":\"%032d\",\"resume\":0}",
+		LINK_MAJOR, LINK_MINOR, spec->rendezvous.id, h->index, h->index, h->index, VERSION,
+		h->index);
+	say_control(h, "Hello", -1, body);
+}
+
+static void say_join(struct host *h)
+{
+	say(h, "Join",
+		"{\"run\":\"load_%08d\",\"host\":\"load%d\",\"address\":\"127.0.0.1\",\"roles\":[{"
+		"\"role\":\"%s\",\"replicas\":%d}],\"settings\":%s,\"known_round\":0,\"attempts\":0,"
+		"\"restarts\":0}",
+		h->index, h->index, spec->roles[0].name, n_workers, settings);
+}
+
+static void say_beat(void *arg)
+{
+	struct host *h = arg;
+	char body[128];
+
+	snprintf(body, sizeof(body), "{\"boot_us\":%" PRId64 ",\"time_us\":%" PRIu64 "}",
+		link_boot_us(), loop_real_us());
+	say_control(h, "Beat", h->window.seen, body);
+	loop_timer_arm(h->beat, (uint64_t)spec->rendezvous.lease_ms / BEATS_PER_LEASE);
+}
+
+/* A worker's connection with the head in this attempt; that of worker n_workers is a second one of
+ * the first worker. */
+static void say_call(struct host *h, int worker, const char *method, const char *parameters)
+{
+	say(h, "Call",
+		"{\"round\":%" PRId64 ",\"connection\":%" PRId64
+		",\"worker\":\"%s:%d\",\"message\":{\"method\":\"io.elasticd.Worker.%s\","
+		"\"parameters\":%s}}",
+		h->round, 1 + attempt * (n_workers + 1) + worker, spec->roles[0].name,
+		h->first_index + worker % n_workers, method, parameters);
+}
+
+static void say_prepared(struct host *h)
+{
+	if (h->master)
+		say(h, "Prepared",
+			"{\"round\":%" PRId64
+			",\"master_addr\":\"127.0.0.1\",\"master_port\":29500}",
+			h->round);
+	else
+		say(h, "Prepared", "{\"round\":%" PRId64 "}", h->round);
+}
+
+/* --- steps --------------------------------------------------------------------------------------
+ */
+
+static void step_count(enum what what)
+{
+	if (!now.step || now.step->waits_for != what || ++now.got < now.want)
+		return;
+	printf("%s %.3f %.3f %.3f\n", now.step->name,
+		(double)(clock_us(CLOCK_MONOTONIC) - now.wall_us) / 1e3,
+		(double)(clock_us(head_clock) - now.head_us) / 1e3,
+		(double)(clock_us(CLOCK_PROCESS_CPUTIME_ID) - now.own_us) / 1e3);
+	fflush(stdout);
+	now.step = NULL;
+	if (loop_fd_set(input, LOOP_READ) < 0)
+		fail("cannot wait for the next step");
+}
+
+static struct host *last_host(void)
+{
+	return &hosts[n_hosts - 1];
+}
+
+static void connect_next(void);
+
+static void begin_join(void)
+{
+	/* The last one only connects. */
+	now.want = n_hosts;
+	for (int i = 0; i < ON_THE_WAY; i++)
+		connect_next();
+}
+
+static void begin_start(void)
+{
+	say_join(last_host());
+}
+
+static void call_all(const char *method, const char *parameters, int calls)
+{
+	for (int i = 0; i < calls; i++) {
+		hosts[i / n_workers].sent = true;
+		say_call(&hosts[i / n_workers], i % n_workers, method, parameters);
+	}
+}
+
+static void begin_arrive(void)
+{
+	now.want = n_workers > 1 ? n_hosts : n_hosts - 1;
+	call_all("Barrier", "{\"name\":\"all\"}", n_hosts * n_workers - 1);
+}
+
+static void begin_barrier(void)
+{
+	now.want = n_hosts * n_workers;
+	say_call(last_host(), n_workers - 1, "Barrier", "{\"name\":\"all\"}");
+}
+
+static void begin_read(void)
+{
+	call_all("Get", "{\"key\":\"k\",\"wait\":true}", n_hosts * n_workers);
+}
+
+static void begin_put(void)
+{
+	now.want = n_hosts * n_workers + 1; /* the put's answer, too */
+	say_call(last_host(), n_workers, "Put", "{\"key\":\"k\",\"value\":\"v\"}");
+}
+
+static void begin_fail(void)
+{
+	struct host *h = last_host();
+
+	say(h, "Report",
+		"{\"round\":%" PRId64 ",\"worker\":\"%s:%d\",\"rank\":%d,\"start\":0,\"event\":"
+		"\"exited\",\"time_us\":%" PRIu64 ",\"exit\":{\"code\":1},\"state\":\"failed\"}",
+		h->round, spec->roles[0].name, h->first_index, h->first_rank, loop_real_us());
+	say(h, "Report",
+		"{\"round\":%" PRId64 ",\"worker\":\"%s:%d\",\"rank\":%d,\"start\":0,\"event\":"
+		"\"failed\",\"time_us\":%" PRIu64
+		",\"failure\":{\"role\":\"%s\",\"index\":%d,\"rank\":%d,\"local_rank\":0,"
+		"\"host\":\"load%d\",\"attempt\":0,\"time_us\":%" PRIu64
+		",\"class\":\"exit\",\"exit\":{\"code\":1},\"message\":\"exited with code 1\","
+		"\"collateral\":false}}",
+		h->round, spec->roles[0].name, h->first_index, h->first_rank, loop_real_us(),
+		spec->roles[0].name, h->first_index, h->first_rank, h->index, loop_real_us());
+}
+
+static void begin_gone(void)
+{
+	for (int i = 0; i < n_hosts; i++)
+		say(&hosts[i], "Gone", "{\"round\":%" PRId64 ",\"failures\":[]}", hosts[i].round);
+}
+
+static void begin_stop(void)
+{
+	say(last_host(), "Ask", "{\"want\":\"stop\",\"text\":\"stopped by head_load\"}");
+}
+
+static void begin_leave(void)
+{
+	for (int i = 0; i < n_hosts; i++) {
+		hosts[i].left = hosts[i].sent = true;
+		say(&hosts[i], "Bye", "{}");
+	}
+}
+
+static const struct step steps[] = {
+	{ "join", LINKED, begin_join },
+	{ "start", STARTS, begin_start },
+	{ "arrive", ACKED, begin_arrive },
+	{ "barrier", ANSWERS, begin_barrier },
+	{ "read", ACKED, begin_read },
+	{ "put", ANSWERS, begin_put },
+	{ "fail", STOPS, begin_fail },
+	{ "again", STARTS, begin_gone },
+	{ "stop", STOPS, begin_stop },
+	{ "end", ENDS, begin_gone },
+	{ "leave", GONE, begin_leave },
+};
+
+static void step_begin(const char *name)
+{
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		if (strcmp(steps[i].name, name) != 0)
+			continue;
+		now.step = &steps[i];
+		now.got = 0;
+		now.want = n_hosts;
+		now.wall_us = clock_us(CLOCK_MONOTONIC);
+		now.head_us = clock_us(head_clock);
+		now.own_us = clock_us(CLOCK_PROCESS_CPUTIME_ID);
+		steps[i].begin();
+		return;
+	}
+	fail("expected a step, got \"%s\"", name);
+}
+
+static void on_input(int fd, int events, void *arg)
+{
+	char name[32];
+
+	if (!fgets(name, sizeof(name), stdin)) {
+		loop_quit(loop, 0);
+		return;
+	}
+	name[strcspn(name, "\n")] = '\0';
+	if (loop_fd_set(input, 0) < 0)
+		fail("cannot stop to wait for steps");
+	step_begin(name);
+}
+
+/* --- what the head says -------------------------------------------------------------------------
+ */
+
+/* The number behind a key, which stands there as the head writes it; or without. */
+static int64_t number_of(const char *text, const char *key, int64_t without)
+{
+	const char *at = strstr(text, key);
+
+	return at ? strtoll(at + strlen(key), NULL, 10) : without;
+}
+
+static void hear_assign(struct host *h, const char *text)
+{
+	h->round = number_of(text, "\"round\":", 0);
+	h->first_rank = (int)number_of(text, "\"rank\":", -1);
+	h->first_index = (int)number_of(text, "\"role_rank\":", -1);
+	h->master = strstr(text, "\"master\":true");
+	if (h->index == 0)
+		attempt = number_of(text, "\"attempt\":", 0);
+	if (h->first_rank < 0 || h->first_index < 0)
+		fail("expected ranks: %s", text);
+	say_prepared(h);
+}
+
+static void hear_answer(const char *text)
+{
+	if (strstr(text, "\"error\":"))
+		fail("expected an answer without an error, got %s", text);
+	step_count(ANSWERS);
+}
+
+static void hear_welcome(struct host *h)
+{
+	h->linked = true;
+	say_beat(h);
+	if (h == last_host())
+		step_count(LINKED);
+	else
+		say_join(h);
+}
+
+static void hear_numbered(struct host *h, const char *method, const char *text)
+{
+	if (!strcmp(method, "Answer")) {
+		hear_answer(text);
+	} else if (!strcmp(method, "Admitted")) {
+		step_count(LINKED);
+		connect_next();
+	} else if (!strcmp(method, "Assign")) {
+		hear_assign(h, text);
+	} else if (!strcmp(method, "Start")) {
+		say(h, "Started", "{\"round\":%" PRId64 ",\"time_us\":%" PRIu64 "}", h->round,
+			loop_real_us());
+		step_count(STARTS);
+	} else if (!strcmp(method, "Stop")) {
+		step_count(STOPS);
+	} else if (!strcmp(method, "End")) {
+		step_count(ENDS);
+	} else if (strcmp(method, "Board") != 0) {
+		fail("expected another message, got %s", text);
+	}
+}
+
+/* Reads n and ack, which begin the parameters. */
+static void hear_numbers(struct host *h, const char *text, size_t len, int64_t *ret_n)
+{
+	static const char begin[] = "\"parameters\":{";
+	const char *at = strstr(text, begin);
+	struct error err = { 0 };
+	int64_t n = 0, ack = -1;
+
+	if (!at)
+		fail("expected parameters: %s", text);
+	at += strlen(begin);
+	if (sscanf(at, "\"n\":%" SCNd64 ",\"ack\":%" SCNd64, &n, &ack) == 0)
+		sscanf(at, "\"ack\":%" SCNd64, &ack);
+	if (link_window_receive(&h->window, n, ack, len, &err) < 0)
+		fail("%s: %s", err.text, text);
+	*ret_n = n;
+}
+
+static void on_message(void *arg, const char *text, size_t len)
+{
+	static const char begin[] = "{\"method\":\"io.elasticd.Peer.";
+	struct host *h = arg;
+	char method[32] = "";
+	int64_t n = 0;
+
+	if (strncmp(text, begin, strlen(begin)) != 0 ||
+		sscanf(text + strlen(begin), "%31[A-Za-z]", method) != 1)
+		fail("expected a message of io.elasticd.Peer, got %s", text);
+	if (!strcmp(method, "Refuse"))
+		fail("a host was refused: %s", text);
+	if (!h->linked) {
+		hear_welcome(h);
+		return;
+	}
+	hear_numbers(h, text, len, &n);
+	if (n)
+		hear_numbered(h, method, text);
+	if (h->sent && !link_window_bytes(&h->window)) {
+		h->sent = false;
+		step_count(h->left ? GONE : ACKED);
+	}
+}
+
+static int on_fill(void *arg, struct varlink_buffer *out)
+{
+	struct host *h = arg;
+	int r = varlink_buffer_move(out, &h->control);
+
+	return r < 0 || !h->linked ? r : link_window_take(&h->window, out, FILL_BYTES);
+}
+
+static void on_ended(void *arg, const struct error *err)
+{
+	struct host *h = arg;
+
+	if (!h->left)
+		fail("host %d: %s", h->index, err->text);
+	loop_timer_disarm(h->beat);
+	if (h->sent)
+		step_count(GONE);
+	h->sent = false;
+}
+
+static void connect_next(void)
+{
+	static const struct link_channel_events events = {
+		.message = on_message, .fill = on_fill, .ended = on_ended
+	};
+	struct sockaddr_in to = { .sin_family = AF_INET,
+		.sin_port = htons((uint16_t)port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct host *h = &hosts[next_host];
+	int fd;
+
+	if (next_host == n_hosts)
+		return;
+	h->index = next_host++;
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0)
+		fail("host %d: %s", h->index, strerror(errno));
+	link_channel_tune(fd, 0);
+	if (link_channel_new(loop, fd, LINK_MESSAGE_BYTES, &events, h, &h->channel) < 0 ||
+		loop_timer_new(loop, say_beat, h, &h->beat) < 0)
+		fail("out of memory");
+	say_hello(h);
+}
+
+/* --- the program --------------------------------------------------------------------------------
+ */
+
+static void read_spec(const char *path)
+{
+	_cleanup_json_ json_t *doc = NULL, *list = NULL;
+	struct error err = { 0 };
+
+	if (json_read_file(path, 0, &doc, &err) < 0 || spec_parse(doc, &spec, &err) < 0)
+		fail("%s", err.text);
+	list = settings_of(spec);
+	settings = list ? json_dumps(list, JSON_COMPACT) : NULL;
+	if (!settings)
+		fail("out of memory");
+	n_hosts = spec->rendezvous.nodes_max - 1;
+	n_workers = spec->roles[0].replicas;
+}
+
+static void raise_descriptors(void)
+{
+	struct rlimit l;
+	rlim_t need = (rlim_t)n_hosts + 32;
+
+	getrlimit(RLIMIT_NOFILE, &l);
+	if (l.rlim_max < need)
+		fail("%llu descriptors are needed, the limit is %llu", (unsigned long long)need,
+			(unsigned long long)l.rlim_max);
+	l.rlim_cur = l.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &l);
+}
+
+int main(int argc, char **argv)
+{
+	int r;
+
+	if (argc != 4)
+		fail("usage: head_load SPEC PORT PID");
+	read_spec(argv[1]);
+	port = atoi(argv[2]);
+	r = clock_getcpuclockid((pid_t)atoi(argv[3]), &head_clock);
+	if (r)
+		fail("the head's agent: %s", strerror(r));
+	raise_descriptors();
+	hosts = calloc((size_t)n_hosts, sizeof(*hosts));
+	if (!hosts || n_hosts < 1 || loop_new(&loop) < 0 ||
+		loop_fd_new(loop, STDIN_FILENO, LOOP_READ, on_input, NULL, &input) < 0)
+		fail("expected a group of two hosts at least, and memory");
+	setvbuf(stdin, NULL, _IONBF, 0);
+	return loop_run(loop) < 0;
+}
