@@ -232,8 +232,7 @@ agent_SRC := \
 	agent/watchdog/heartbeat.c \
 	agent/watchdog/on_hang.c \
 	agent/watchdog/progress.c \
-	agent/watchdog/watchdog.c \
-	common/text/hash_chain.c
+	agent/watchdog/watchdog.c
 
 # Loaded by the agent when links have a secret: the only thing that is linked with OpenSSL.
 module_SRC := agent/link/tls_openssl.c

@@ -5,6 +5,7 @@ common_SRC := \
 	common/base/descriptors.c \
 	common/base/error.c \
 	common/base/file.c \
+	common/base/hash_chain.c \
 	common/base/log.c \
 	common/base/paths.c \
 	common/base/platform.c \

@@ -21,7 +21,7 @@
 #include "agent/link/resolve.h"
 #include "agent/link/window.h"
 #include "agent/rounds/clock_offset.h"
-#include "common/text/hash_chain.h"
+#include "common/base/hash_chain.h"
 
 struct link_dial;
 struct link_listen;

@@ -28,7 +28,7 @@
 #include "agent/rounds/host_machine.h"
 #include "agent/rounds/host_ranks.h"
 #include "agent/rounds/round_machine.h"
-#include "common/text/hash_chain.h"
+#include "common/base/hash_chain.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -9,7 +9,7 @@
  * its own.
  */
 
-#include "common/text/hash_chain.h"
+#include "common/base/hash_chain.h"
 #include "common/varlink/server.h"
 
 #include <jansson.h>

@@ -4,7 +4,7 @@
 /* Shared by the files of the key-value store; begin with kv.c and kv_changes.c. */
 
 #include "agent/store/kv.h"
-#include "common/text/hash_chain.h"
+#include "common/base/hash_chain.h"
 
 /* The store has a key of an attempt as "kv/a/<attempt>/<key>", a persistent one as "kv/p/<key>". */
 #define KV_ROOT "kv/"

@@ -11,7 +11,7 @@
  */
 
 #include "agent/sync/barrier.h"
-#include "common/text/hash_chain.h"
+#include "common/base/hash_chain.h"
 
 #include <sys/queue.h>
 

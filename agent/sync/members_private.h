@@ -10,7 +10,7 @@
  */
 
 #include "agent/sync/members.h"
-#include "common/text/hash_chain.h"
+#include "common/base/hash_chain.h"
 
 #include <sys/queue.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/text/hash_chain.h"
+#include "common/base/hash_chain.h"
 
 #include <errno.h>
 
