@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/base/budget.h"
 
+#include "common/base/hash_chain.h"
+
 #include <assert.h>
 #include <errno.h>
 
 LIST_HEAD(budget_holders, budget_holder);
 
 struct budget_account {
+	struct chain_node node; /* first, so that it is the account */
 	LIST_ENTRY(budget_account) entry;
 	struct budget *budget;
 	uint64_t key;
@@ -20,6 +23,7 @@ struct budget {
 	struct budget_limits limits;
 	size_t amount, trusted_amount; /* of all, and of those among them that are trusted */
 	LIST_HEAD(, budget_account) accounts;
+	struct chain by_key; /* the same */
 };
 
 int budget_new(const struct budget_limits *limits, struct budget **ret)
@@ -37,6 +41,8 @@ int budget_new(const struct budget_limits *limits, struct budget **ret)
 struct budget *budget_free(struct budget *b)
 {
 	assert(!b || LIST_EMPTY(&b->accounts));
+	if (b)
+		chain_fini(&b->by_key);
 	free(b);
 	return NULL;
 }
@@ -48,17 +54,22 @@ void budget_set_limits(struct budget *b, const struct budget_limits *limits)
 
 static struct budget_account *account_of(struct budget *b, uint64_t key, bool trusted)
 {
+	uint64_t hash = chain_hash(&key, sizeof(key));
+	struct chain_node *n = chain_first(&b->by_key, hash);
 	struct budget_account *a;
 
-	LIST_FOREACH (a, &b->accounts, entry)
+	for (; n; n = chain_next(n)) {
+		a = (struct budget_account *)n;
 		if (a->key == key && a->trusted == trusted)
 			return a;
-	a = calloc(1, sizeof(*a));
+	}
+	a = chain_reserve(&b->by_key) < 0 ? NULL : calloc(1, sizeof(*a));
 	if (!a)
 		return NULL;
 	*a = (struct budget_account){ .budget = b, .key = key, .trusted = trusted };
 	LIST_INIT(&a->holders);
 	LIST_INSERT_HEAD(&b->accounts, a, entry);
+	chain_put(&b->by_key, &a->node, hash);
 	return a;
 }
 
@@ -98,6 +109,7 @@ void budget_leave(struct budget_holder *h)
 	if (!LIST_EMPTY(&a->holders))
 		return;
 	LIST_REMOVE(a, entry);
+	chain_remove(&a->budget->by_key, &a->node);
 	free(a);
 }
 

@@ -6,6 +6,7 @@
 #include <check.h>
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 enum { USERS = 6, HOLDERS = 40 };
 
@@ -167,6 +168,24 @@ START_TEST(other_limits_leave_what_is_held)
 }
 END_TEST
 
+START_TEST(joining_costs_the_same_however_many_accounts_there_are)
+{
+	enum { MANY = 200000 };
+	static struct budget_holder holders[MANY];
+	clock_t begun = clock();
+
+	for (int twice = 0; twice < 2; twice++) {
+		for (int i = 0; i < MANY; i++)
+			ck_assert_int_eq(
+				budget_join(b, &holders[i], (uint64_t)i, false, on_cut, NULL), 0);
+		for (int i = 0; i < MANY; i++)
+			budget_leave(&holders[i]);
+	}
+	/* A look at each account takes minutes. */
+	ck_assert_int_lt((clock() - begun) / CLOCKS_PER_SEC, 10);
+}
+END_TEST
+
 static uint64_t key_of(int i)
 {
 	return (uint64_t)i % USERS;
@@ -263,6 +282,7 @@ int main(void)
 	tcase_add_test(t, among_many_small_ones_the_newest_gives_way);
 	tcase_add_test(t, crowded_is_more_than_half_of_the_share_or_of_all);
 	tcase_add_test(t, other_limits_leave_what_is_held);
+	tcase_add_test(t, joining_costs_the_same_however_many_accounts_there_are);
 	tcase_add_test(t, whatever_is_asked_for_no_limit_is_passed);
 	tcase_add_test(t, an_account_has_its_time_in_each_turn);
 	tcase_add_test(t, a_holder_that_has_left_may_work);
