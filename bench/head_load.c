@@ -3,8 +3,8 @@
 /*
  * Speaks for all hosts of a group but the head's own: head_load SPEC PORT PID connects each of them
  * to the head, which listens at that port of 127.0.0.1, and whose agent is process PID. SPEC is the
- * group's job specification, in a file. Each line of its input is one step; when the step is done it
- * prints
+ * group's job specification, in a file. Each line of its input is one step; when the step is done
+ * it prints
  *
  *   STEP WALL_MS HEAD_MS OWN_MS
  *

@@ -9,6 +9,7 @@
  */
 #include "common/loop/loop.h"
 
+#include "common/base/hash_chain.h"
 #include "common/base/log.h"
 
 #include <errno.h>
@@ -24,6 +25,7 @@
 struct deferred {
 	loop_fn fn; /* NULL: cancelled */
 	void *arg;
+	uint64_t before; /* the number of the one before it in its bucket */
 };
 
 TAILQ_HEAD(loop_agains, loop_again);
@@ -41,8 +43,12 @@ struct loop {
 	LIST_HEAD(, loop_timer) timers;
 	struct loop_agains idle, armed, due; /* armed for the next turn; due in this one */
 	uint64_t turns;
-	struct deferred *calls; /* [head, tail) are waiting */
-	size_t head, tail, room;
+	struct deferred *calls;	 /* [head, tail) are waiting */
+	size_t head, tail, room; /* room is a power of two */
+	/* Calls are numbered from 1. Those of one hash are found from the newest on; a bucket may
+	 * begin with numbers that have run. */
+	uint64_t first;	   /* the number of calls[0] */
+	uint64_t *buckets; /* room of them: the newest number of each; 0: none */
 	bool quit;
 	int code;
 };
@@ -103,6 +109,7 @@ static void drain(struct loop *l)
 	for (int i = 0; i < DEFER_ROUNDS && l->head < l->tail; i++)
 		run_round(l);
 	memmove(l->calls, l->calls + l->head, (l->tail - l->head) * sizeof(*l->calls));
+	l->first += l->head;
 	l->tail -= l->head;
 	l->head = 0;
 }
@@ -147,6 +154,7 @@ int loop_new(struct loop **ret)
 
 	if (!l)
 		return -ENOMEM;
+	l->first = 1;
 	TAILQ_INIT(&l->idle);
 	TAILQ_INIT(&l->armed);
 	TAILQ_INIT(&l->due);
@@ -171,6 +179,7 @@ struct loop *loop_free(struct loop *l)
 	if (l->base)
 		event_base_free(l->base);
 	free(l->calls);
+	free(l->buckets);
 	free(l);
 	return NULL;
 }
@@ -434,27 +443,56 @@ struct loop_signal *loop_signal_free(struct loop_signal *s)
 	return NULL;
 }
 
+static uint64_t *bucket_of(struct loop *l, loop_fn fn, void *arg)
+{
+	uint64_t hash = chain_hash_pointer((void *)((uintptr_t)arg + (uintptr_t)fn));
+
+	return &l->buckets[hash & (l->room - 1)];
+}
+
 static struct deferred *find_deferred(struct loop *l, loop_fn fn, void *arg)
 {
-	for (size_t i = l->tail; i-- > l->head;)
-		if (l->calls[i].fn == fn && l->calls[i].arg == arg)
-			return &l->calls[i];
+	uint64_t n = l->room ? *bucket_of(l, fn, arg) : 0;
+
+	while (n >= l->first + l->head) {
+		struct deferred *d = &l->calls[n - l->first];
+
+		if (d->fn == fn && d->arg == arg)
+			return d;
+		n = d->before;
+	}
 	return NULL;
+}
+
+static void put_in_bucket(struct loop *l, size_t i)
+{
+	struct deferred *d = &l->calls[i];
+	uint64_t *bucket = bucket_of(l, d->fn, d->arg);
+
+	d->before = *bucket;
+	*bucket = l->first + i;
 }
 
 static int make_room(struct loop *l)
 {
-	size_t room;
+	size_t room = l->room ? l->room * 2 : 16;
 	struct deferred *calls;
+	uint64_t *buckets;
 
 	if (l->tail < l->room)
 		return 0;
-	room = l->room ? l->room * 2 : 16;
 	calls = reallocarray(l->calls, room, sizeof(*calls));
 	if (!calls)
 		return -ENOMEM;
 	l->calls = calls;
+	buckets = calloc(room, sizeof(*buckets));
+	if (!buckets)
+		return -ENOMEM;
+	free(l->buckets);
+	l->buckets = buckets;
 	l->room = room;
+	for (size_t i = l->head; i < l->tail; i++)
+		put_in_bucket(l, i);
 	return 0;
 }
 
@@ -464,7 +502,8 @@ int loop_defer(struct loop *l, loop_fn fn, void *arg)
 		return 0;
 	if (make_room(l) < 0)
 		return -ENOMEM;
-	l->calls[l->tail++] = (struct deferred){ .fn = fn, .arg = arg };
+	l->calls[l->tail] = (struct deferred){ .fn = fn, .arg = arg };
+	put_in_bucket(l, l->tail++);
 	return 0;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/loop/loop.h"
+#include "tests/unit/random.h"
 
 #include <check.h>
 #include <errno.h>
@@ -137,6 +138,88 @@ START_TEST(a_long_chain_of_deferred_calls_ends_without_waiting)
 	while (count < 100000)
 		loop_run_once(loop, false);
 	ck_assert_int_eq(count, 100000);
+}
+END_TEST
+
+/* What was posted, in its order, beside the loop: -1 where it was cancelled. */
+enum { MODEL_PAIRS = 256, MODEL_STEPS = 100000 };
+static int posted[4 * MODEL_STEPS], n_posted, n_run;
+static bool waits[MODEL_PAIRS];
+static char pairs[MODEL_PAIRS / 2];
+static uint32_t seed = 3;
+
+static void model_step(void);
+
+static void run_pair(int pair)
+{
+	while (posted[n_run] < 0)
+		n_run++;
+	ck_assert_int_eq(posted[n_run++], pair);
+	waits[pair] = false;
+	if (next_random(&seed) % 2)
+		model_step();
+}
+
+static void run_even(void *arg)
+{
+	run_pair((int)((char *)arg - pairs) * 2);
+}
+
+static void run_odd(void *arg)
+{
+	run_pair((int)((char *)arg - pairs) * 2 + 1);
+}
+
+static void model_step(void)
+{
+	int pair = (int)(next_random(&seed) % MODEL_PAIRS);
+	loop_fn fn = pair % 2 ? run_odd : run_even;
+
+	if (next_random(&seed) % 4) {
+		ck_assert_int_eq(loop_defer(loop, fn, &pairs[pair / 2]), 0);
+		if (!waits[pair])
+			posted[n_posted++] = pair;
+		waits[pair] = true;
+		return;
+	}
+	loop_cancel(loop, fn, &pairs[pair / 2]);
+	for (int i = n_run; i < n_posted; i++)
+		if (posted[i] == pair)
+			posted[i] = -1;
+	waits[pair] = false;
+}
+
+START_TEST(pairs_run_once_in_order_whatever_is_posted_and_cancelled)
+{
+	for (int i = 0; i < MODEL_STEPS; i++) {
+		model_step();
+		if (next_random(&seed) % (i % 1000 < 500 ? 8 : 500) == 0)
+			loop_run_once(loop, false);
+	}
+	while (memchr(waits, true, sizeof(waits)))
+		loop_run_once(loop, false);
+	ck_assert_int_gt(n_run, MODEL_STEPS / 8);
+}
+END_TEST
+
+static void count_one(void *arg)
+{
+	count++;
+}
+
+START_TEST(posting_costs_the_same_however_many_wait)
+{
+	enum { MANY = 200000 };
+	static char args[MANY];
+	clock_t begun = clock();
+
+	for (int twice = 0; twice < 2; twice++)
+		for (int i = 0; i < MANY; i++)
+			ck_assert_int_eq(loop_defer(loop, count_one, &args[i]), 0);
+	loop_run_once(loop, false);
+	ck_assert_int_eq(count, MANY);
+	/* A look at each of those that wait takes minutes. */
+	ck_assert_int_lt((clock() - begun) / CLOCKS_PER_SEC, 10);
 }
 END_TEST
 
@@ -609,12 +692,15 @@ int main(void)
 	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, 60);
 	tcase_add_test(t, deferred_calls_run_in_the_order_of_posting);
 	tcase_add_test(t, a_pair_posted_twice_runs_once);
 	tcase_add_test(t, a_cancelled_call_does_not_run);
 	tcase_add_test(t, a_call_that_posts_itself_does_not_starve_descriptors);
 	tcase_add_test(t, functions_posted_before_the_first_turn_run_behind_ready_events);
 	tcase_add_test(t, a_long_chain_of_deferred_calls_ends_without_waiting);
+	tcase_add_test(t, pairs_run_once_in_order_whatever_is_posted_and_cancelled);
+	tcase_add_test(t, posting_costs_the_same_however_many_wait);
 	tcase_add_test(t, quitting_runs_what_was_deferred);
 	tcase_add_test(t, quitting_before_running_returns_at_once_and_the_first_code_counts);
 	tcase_add_test(t, a_timer_may_free_itself);
