@@ -47,13 +47,15 @@ enum {
 	ON_THE_WAY = 32, /* hosts that connect, or join, at once: a head holds 64 */
 	BEATS_PER_LEASE = 5,
 	FILL_BYTES = 256 << 10,
+	SHUFFLE = 7919, /* a prime number */
 };
 
 /* What steps wait for, each once for each host; answers once for each call. */
 enum what { LINKED, STARTS, ACKED, ANSWERS, STOPS, ENDS, GONE };
 
 struct host {
-	int index;
+	int index;  /* in the order of connecting */
+	int number; /* of its name: hosts join in any order */
 	struct link_channel *channel;
 	struct link_window window;
 	struct varlink_buffer control; /* messages without a number */
@@ -139,7 +141,7 @@ static void say_hello(struct host *h)
 	snprintf(body, sizeof(body),
 		"{\"major\":%d,\"minor\":%d,\"group\":\"%s\",\"agent\":\"agent%d\",\"boot\":\"boot%d\","
 		"\"host\":\"load%d\",\"version\":\"%s\",\"session\":\"%032d\",\"resume\":0}",
-		LINK_MAJOR, LINK_MINOR, spec->rendezvous.id, h->index, h->index, h->index, VERSION,
+		LINK_MAJOR, LINK_MINOR, spec->rendezvous.id, h->index, h->index, h->number, VERSION,
 		h->index);
 	say_control(h, "Hello", -1, body);
 }
@@ -150,7 +152,7 @@ static void say_join(struct host *h)
 		"{\"run\":\"load_%08d\",\"host\":\"load%d\",\"address\":\"127.0.0.1\",\"roles\":[{"
 		"\"role\":\"%s\",\"replicas\":%d}],\"settings\":%s,\"known_round\":0,\"attempts\":0,"
 		"\"restarts\":0}",
-		h->index, h->index, spec->roles[0].name, n_workers, settings);
+		h->index, h->number, spec->roles[0].name, n_workers, settings);
 }
 
 static void say_beat(void *arg)
@@ -271,7 +273,7 @@ static void begin_fail(void)
 		",\"class\":\"exit\",\"exit\":{\"code\":1},\"message\":\"exited with code 1\","
 		"\"collateral\":false}}",
 		h->round, spec->roles[0].name, h->first_index, h->first_rank, loop_real_us(),
-		spec->roles[0].name, h->first_index, h->first_rank, h->index, loop_real_us());
+		spec->roles[0].name, h->first_index, h->first_rank, h->number, loop_real_us());
 }
 
 static void begin_gone(void)
@@ -478,6 +480,7 @@ static void connect_next(void)
 	if (next_host == n_hosts)
 		return;
 	h->index = next_host++;
+	h->number = (int)((int64_t)h->index * SHUFFLE % n_hosts);
 	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0)
 		fail("host %d: %s", h->index, strerror(errno));

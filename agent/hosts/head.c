@@ -62,6 +62,7 @@ static void head_admit(struct head *h, const struct round_order *o)
 	h->members[o->host] = x;
 	x->number = o->host;
 	x->recording = x->recorded = x->known = false;
+	LIST_REMOVE(x, entry);
 	x->sharing = sharing_host_new(h->sharing, x);
 	lease_add(&h->leases, &x->lease, hosts_now_ms());
 	events_add(supervisor_events(h->hosts->sv), "host-joined", h->attempt, -1,
@@ -128,7 +129,9 @@ static void head_drop(struct head *h, const struct round_order *o)
 	calls_out_cut(&x->calls, how);
 	lease_remove(&h->leases, &x->lease);
 	h->members[o->host] = NULL;
+	head_forget_workers(x);
 	x->number = -1;
+	LIST_INSERT_HEAD(&h->unjoined, x, entry);
 	x->sharing = sharing_host_free(x->sharing);
 	head_save_check(h);
 	/* A host that has left closes its link itself, and a host that joins again keeps it. */
@@ -374,8 +377,10 @@ struct head *head_free(struct head *h)
 		return NULL;
 	head_asks_cut(h);
 	head_logs_cut(h);
-	while (h->hosts_list)
-		head_host_free(h->hosts_list);
+	while (!LIST_EMPTY(&h->unjoined))
+		head_host_free(LIST_FIRST(&h->unjoined));
+	for (int i = 0; i < h->n_members; i++)
+		head_host_free(h->members[i]);
 	loop_cancel(h->loop, head_spare_now, h);
 	sharing_lead(h->hosts->sv, NULL);
 	sharing_group_free(h->sharing);

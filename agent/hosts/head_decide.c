@@ -154,6 +154,13 @@ static void decide_add_failure(struct head *h, const json_t *failure)
 	json_add(h->failures, copy);
 }
 
+void head_forget_workers(struct head_host *x)
+{
+	x->head->left -= x->left;
+	x->head->succeeded -= x->succeeded;
+	x->left = x->succeeded = 0;
+}
+
 /* A worker has ended. */
 static void decide_end_of(struct head_host *x, int rank, bool success)
 {
@@ -163,7 +170,9 @@ static void decide_end_of(struct head_host *x, int rank, bool success)
 		return;
 	x->ends[place] = success ? END_SUCCESS : END_OTHER;
 	x->left--;
+	x->head->left--;
 	x->succeeded += success;
+	x->head->succeeded += success;
 }
 
 static void decide_start_of(struct head_host *x, int rank)
@@ -173,8 +182,10 @@ static void decide_start_of(struct head_host *x, int rank)
 	if (place < 0 || place >= x->n_ends || x->ends[place] == END_NONE)
 		return;
 	x->succeeded -= x->ends[place] == END_SUCCESS;
+	x->head->succeeded -= x->ends[place] == END_SUCCESS;
 	x->ends[place] = END_NONE;
 	x->left++;
+	x->head->left++;
 }
 
 bool head_stop(struct head *h, int64_t timeout_ms, const char *why)
@@ -245,30 +256,10 @@ static void decide_leader_over(struct head *h, const char *worker)
 	loop_timer_arm(h->leader_timer, (uint64_t)grace_ms);
 }
 
-/* Whether workers of the round are left, and whether any succeeded. */
-static int decide_left(const struct head *h, bool *ret_succeeded)
-{
-	int left = 0;
-
-	*ret_succeeded = false;
-	for (int i = 0; i < h->n_members; i++) {
-		const struct head_host *x = h->members[i];
-		const struct round_host *host = x ? round_host(h->round, i) : NULL;
-
-		if (!host || host->round != round_number(h->round))
-			continue;
-		left += x->left;
-		*ret_succeeded = *ret_succeeded || x->succeeded;
-	}
-	return left;
-}
-
 static void decide_all_ended(struct head *h)
 {
-	bool any;
-
 	/* On a notice there is more to look at: head_preempted(). */
-	if (!h->on_notice && decide_is_open(h) && !decide_left(h, &any) && any)
+	if (!h->on_notice && decide_is_open(h) && !h->left && h->succeeded)
 		decide_succeeded(h, h->leader_over ? h->leader_text : "all workers succeeded");
 }
 

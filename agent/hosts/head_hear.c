@@ -17,14 +17,11 @@ struct head_host *head_host_free(struct head_host *x)
 	if (!x)
 		return NULL;
 	h = x->head;
-	if (x->before)
-		x->before->after = x->after;
-	else
-		h->hosts_list = x->after;
-	if (x->after)
-		x->after->before = x->before;
-	if (x->number >= 0) {
+	if (x->number < 0) {
+		LIST_REMOVE(x, entry);
+	} else {
 		lease_remove(&h->leases, &x->lease);
+		head_forget_workers(x);
 		h->members[x->number] = NULL;
 	}
 	calls_out_cut(&x->calls, "it was lost");
@@ -45,10 +42,8 @@ static int head_forget_unjoined(struct head *h)
 {
 	int n = 0;
 
-	for (struct head_host *x = h->hosts_list, *next; x; x = next) {
-		next = x->after;
-		if (x->number >= 0)
-			continue;
+	for (struct head_host *x = LIST_FIRST(&h->unjoined), *next; x; x = next) {
+		next = LIST_NEXT(x, entry);
 		if (hosts_now_ms() - x->since_ms > h->leases.lease_ms)
 			head_host_free(x);
 		else
@@ -73,10 +68,7 @@ int head_joined(void *arg, struct link *l, struct error *err)
 	x->number = -1;
 	x->link = l;
 	head_host_calls_open(x);
-	x->after = h->hosts_list;
-	if (x->after)
-		x->after->before = x;
-	h->hosts_list = x;
+	LIST_INSERT_HEAD(&h->unjoined, x, entry);
 	link_accept(l, &head_link_events, x);
 	return 0;
 }
@@ -90,12 +82,12 @@ void head_last_word(void *arg, struct link *l)
 {
 	struct head *h = arg;
 
-	for (struct head_host *x = h->hosts_list; x; x = x->after) {
-		if (x->link != l || x->number < 0)
+	for (int i = 0; i < h->n_members; i++) {
+		if (!h->members[i] || h->members[i]->link != l)
 			continue;
-		log_warning("the agent of host %s has ended", head_host_name(h, x->number));
-		head_note_change(h, head_host_name(h, x->number), "was lost");
-		if (!round_hear(h->round, x->number, HOST_EV_LOST, 0, hosts_now_ms()))
+		log_warning("the agent of host %s has ended", head_host_name(h, i));
+		head_note_change(h, head_host_name(h, i), "was lost");
+		if (!round_hear(h->round, i, HOST_EV_LOST, 0, hosts_now_ms()))
 			head_carry_out(h);
 		return;
 	}
@@ -130,20 +122,15 @@ static int hear_replicas(const struct head *h, const json_t *roles, int *ret, st
 /* A member has one run for as long as it is one, and no other host has that run. */
 static int hear_run(const struct head_host *x, const struct round_join *join, struct error *err)
 {
-	const struct round_host *host = NULL;
+	const struct round_host *own = round_host(x->head->round, x->number);
+	const struct round_host *same = round_host_of_run(x->head->round, join->run);
 
-	while ((host = round_next_host(x->head->round, host ? host->number : -1))) {
-		bool same = !strcmp(host->run, join->run);
-
-		if (host->state == HOST_GONE)
-			continue;
-		if (host->number == x->number && !same)
-			return error_field(err, -EPROTO, "run",
-				"expected %.80s, as this link has joined with it", host->run);
-		if (host->number != x->number && same && strcmp(host->boot, join->boot) != 0)
-			return error_field(err, -EEXIST, "run",
-				"host %.64s takes part with the same one", host->name);
-	}
+	if (own && strcmp(own->run, join->run) != 0)
+		return error_field(err, -EPROTO, "run",
+			"expected %.80s, as this link has joined with it", own->run);
+	if (same && same != own && strcmp(same->boot, join->boot) != 0)
+		return error_field(
+			err, -EEXIST, "run", "host %.64s takes part with the same one", same->name);
 	return 0;
 }
 

@@ -118,7 +118,7 @@ static void begin_round(struct head_host *x, const struct round_host *host)
 	x->n_ends = x->ends ? host->workers : 0;
 	x->first_rank = host->first_rank;
 	x->left = host->workers;
-	x->succeeded = 0;
+	x->head->left += x->left;
 }
 
 void head_say_start_all(struct head *h)
@@ -131,6 +131,8 @@ void head_say_start_all(struct head *h)
 		const struct round_host *host = x ? round_host(h->round, i) : NULL;
 		int r = -ENOMEM;
 
+		if (x)
+			head_forget_workers(x);
 		if (!host || host->state != HOST_STARTING)
 			continue;
 		begin_round(x, host);
@@ -177,8 +179,12 @@ void head_say_end(struct head *h, struct head_host *x)
 
 	if (h->verdict)
 		json_put(body, "verdict", json_incref(h->verdict));
-	if (!h->reported && say_reporter(h) == x->number) {
+	if (!h->reported) {
 		h->reported = true;
+		h->reporter = say_reporter(h);
+	}
+	if (h->reporter == x->number) {
+		h->reporter = -1;
 		json_put(body, "report", json_true());
 	}
 	head_say(x, "End", body);

@@ -21,9 +21,9 @@ uint64_t head_acked_ms(const struct head *h)
 {
 	uint64_t acked = h->gone_acked_ms;
 
-	for (const struct head_host *x = h->hosts_list; x; x = x->after)
-		if (x->number >= 0 && x->recorded && x->acked_ms < acked)
-			acked = x->acked_ms;
+	for (int i = 0; i < h->n_members; i++)
+		if (h->members[i] && h->members[i]->recorded && h->members[i]->acked_ms < acked)
+			acked = h->members[i]->acked_ms;
 	return acked;
 }
 
@@ -124,26 +124,33 @@ bool head_may_admit(const struct head *h)
 	return !tenure_lead(h) || (tenure_lead(h)->loaded && lead_confirmed(tenure_lead(h)));
 }
 
+/* A host whose Join waits; NULL: none does. */
+static struct head_host *tenure_waiting(const struct head *h)
+{
+	struct head_host *x;
+
+	LIST_FOREACH (x, &h->unjoined, entry)
+		if (x->join)
+			return x;
+	for (int i = 0; i < h->n_members; i++) /* those that join again */
+		if (h->members[i] && h->members[i]->join)
+			return h->members[i];
+	return NULL;
+}
+
 void head_confirmed(struct head *h)
 {
-	struct head_host *x = h->hosts_list;
+	struct head_host *x;
 
-	while (x && head_may_admit(h)) {
+	while (head_may_admit(h) && (x = tenure_waiting(h))) {
 		_cleanup_json_ json_t *join = TAKE_PTR(x->join);
 		struct error err = { 0 };
 
-		if (!join) {
-			x = x->after;
+		if (head_hear_join(x, join, &err) == 0)
 			continue;
-		}
-		if (head_hear_join(x, join, &err) == 0) {
-			x = h->hosts_list; /* others may be gone with that */
-			continue;
-		}
 		log_warning(
 			"host %s does not get in: %s", json_get_string(join, "host", ""), err.text);
 		head_host_free(x); /* it joins again, and is told why */
-		x = h->hosts_list;
 	}
 }
 

@@ -178,13 +178,13 @@ struct head_host {
 	enum { END_NONE, END_SUCCESS, END_OTHER } * ends;
 	int left; /* that have not ended */
 	int succeeded;
-	struct head_host *before, *after; /* all that the head knows */
-	uint64_t since_ms;		  /* no member since */
-	struct link_beat beat;		  /* the last one */
-	struct sharing_host *sharing;	  /* while it is a member */
-	struct calls_out calls;		  /* to it */
-	bool fault;			  /* what it has just said breaks the protocol */
-	bool noticed;			  /* it has a notice of preemption in this round */
+	LIST_ENTRY(head_host) entry;  /* while it is no member */
+	uint64_t since_ms;	      /* no member since */
+	struct link_beat beat;	      /* the last one */
+	struct sharing_host *sharing; /* while it is a member */
+	struct calls_out calls;	      /* to it */
+	bool fault;		      /* what it has just said breaks the protocol */
+	bool noticed;		      /* it has a notice of preemption in this round */
 	/* Where etcd elects the head. */
 	bool recording, recorded, known; /* it is in the state that is being written; may be in
 					    that which etcd has; is in that */
@@ -202,8 +202,8 @@ struct head {
 	struct sharing_group *sharing;
 	struct lease_head leases;
 	struct loop_timer *timer;
-	struct head_host *hosts_list;
-	struct head_host **members; /* by number */
+	LIST_HEAD(, head_host) unjoined; /* hosts that are no members */
+	struct head_host **members;	 /* by number */
 	int n_members;
 	struct head_host *joining; /* its Join is being handled */
 	struct head_host *deputy;
@@ -232,12 +232,14 @@ struct head {
 	json_t *held;	  /* those of them whose decision waits for a feature */
 	bool *failed;	  /* by rank: it is among failures */
 	int n_failed;
+	int left, succeeded; /* workers of the round, on hosts that are members */
 	json_t *root_cause;
 	json_t *told_cause; /* the same as Assign has it */
 	struct group end;   /* the final state and goal, once there is a verdict */
 	char end_text[SUPERVISOR_REASON_MAX];
 	json_t *verdict;
-	bool reported;	/* a host was told to print the report */
+	bool reported;	/* the host that prints the report was chosen: */
+	int reporter;	/* its number, until it was told */
 	bool finished;	/* all hosts have left */
 	bool end_noted; /* etcd is to know of the verdict */
 	bool leader_over;
@@ -323,6 +325,8 @@ struct head_host *head_host_free(struct head_host *x);
 void head_round_begins(struct head *h);
 /* The core shows the group's budget. */
 void head_show_budget(const struct head *h);
+/* It has no part in the round from now on. */
+void head_forget_workers(struct head_host *x);
 /* A Report without a failure. */
 void head_worker_changed(struct head *h, struct head_host *x, const json_t *report);
 void head_worker_failed(struct head *h, struct head_host *x, const json_t *failure, bool over);

@@ -179,5 +179,7 @@ const struct ranked_world *round_world(const struct round *r);
 int round_count(const struct round *r, enum host_state state); /* how many hosts are in it */
 /* NULL: there is none; borrowed until the next call. */
 const struct round_host *round_host(const struct round *r, int host);
+/* The host whose run that is, and that is not gone; NULL: there is none. */
+const struct round_host *round_host_of_run(const struct round *r, const char *run);
 /* The host with the next number, whatever its state; NULL after the last: (r, -1) is the first. */
 const struct round_host *round_next_host(const struct round *r, int host);

@@ -119,6 +119,11 @@ static struct round_host *round_find_run(const struct round *r, const char *run)
 	return NULL;
 }
 
+const struct round_host *round_host_of_run(const struct round *r, const char *run)
+{
+	return round_find_run(r, run);
+}
+
 static void round_add(struct round *r, struct round_host *h, enum host_state state)
 {
 	h->number = r->n_free ? r->free_numbers[--r->n_free] : r->n_numbers++;

@@ -87,13 +87,9 @@ static void group_error_changed(void *arg, bool up)
 static void check_samples(struct sharing_group *g)
 {
 	_cleanup_json_ json_t *samples = NULL;
-	const struct sharing_host *x;
 
-	if (!g->samples)
+	if (!g->samples || g->reads_due)
 		return;
-	LIST_FOREACH (x, &g->hosts, entry)
-		if (x->read_due)
-			return;
 	samples = g->samples;
 	g->samples = NULL;
 	loop_timer_disarm(g->read_timer);
@@ -132,8 +128,10 @@ static void group_read(void *arg, bool barrier)
 	json_decref(g->samples);
 	g->samples = json_array();
 	loop_timer_arm(g->read_timer, (uint64_t)supervisor_spec(g->sv)->rendezvous.lease_ms);
+	g->reads_due = 0;
 	LIST_FOREACH (x, &g->hosts, entry) {
 		x->read_due = x->n_workers > 0;
+		g->reads_due += x->read_due;
 		if (x->read_due)
 			say(x, "Read", body);
 	}
@@ -168,6 +166,7 @@ int group_hear_samples(struct sharing_host *x, const json_t *p, struct error *er
 				"expected one of this host, got \"%.100s\"", name);
 	}
 	x->read_due = false;
+	g->reads_due--;
 	json_array_extend(g->samples, (json_t *)samples);
 	check_samples(g);
 	return 0;
@@ -270,6 +269,8 @@ int sharing_group_begin(struct sharing_group *g, int attempt, int n_workers)
 int sharing_group_place(struct sharing_group *g, struct sharing_host *x, size_t role,
 	int first_rank, int first_index, int n)
 {
+	if (!x->n_workers)
+		x->first_rank = first_rank;
 	for (int i = 0; i < n; i++) {
 		int rank = first_rank + i, slot = slot_for(g, role, first_index + i), r;
 		struct worker *w;
@@ -510,9 +511,9 @@ struct sharing_host *sharing_host_free(struct sharing_host *x)
 	if (!x)
 		return NULL;
 	calls_in_fini(&x->calls);
-	for (int i = 0; x->n_workers && i < x->group->n_workers; i++)
-		if (x->group->host_of[i] == x)
-			x->group->host_of[i] = NULL;
+	for (int i = 0; i < x->n_workers; i++)
+		x->group->host_of[x->first_rank + i] = NULL;
+	x->group->reads_due -= x->read_due;
 	LIST_REMOVE(x, entry);
 	if (x->read_due && loop_defer(supervisor_loop(x->group->sv), read_is_over, x->group) < 0)
 		log_error("out of memory: the steps of workers are read later");

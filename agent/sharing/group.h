@@ -50,7 +50,8 @@ struct sharing_host *sharing_host_free(struct sharing_host *x);
 
 /* A new attempt: sharing_group_place() follows for all its workers, then sharing_group_start(). */
 _must_check_ int sharing_group_begin(struct sharing_group *g, int attempt, int n_workers);
-/* n workers of that role on that host, from the given rank and index on. */
+/* n workers of that role on that host, from the given rank and index on. A host's ranks have no
+ * gap. */
 _must_check_ int sharing_group_place(struct sharing_group *g, struct sharing_host *x, size_t role,
 	int first_rank, int first_index, int n);
 void sharing_group_start(struct sharing_group *g);

@@ -18,7 +18,7 @@ struct sharing_host {
 	struct sharing_group *group;
 	void *arg;
 	struct calls_in calls; /* of its workers and operators */
-	int n_workers;
+	int first_rank, n_workers;
 	bool read_due; /* it has yet to answer the present Read */
 };
 
@@ -48,6 +48,7 @@ struct sharing_group {
 	bool error;
 
 	int64_t reads;	 /* number of the present Read */
+	int reads_due;	 /* hosts that have yet to answer it */
 	json_t *samples; /* that came so far; NULL: there is no Read */
 	struct loop_timer *read_timer;
 	LIST_HEAD(, sharing_host) hosts;
