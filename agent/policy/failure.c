@@ -136,7 +136,8 @@ void failure_message(const struct failure *f, char *text, size_t size)
 		snprintf(text, size, "%s", x->text);
 	else if (x->signal)
 		snprintf(text, size, "Signal %d (%s) received by PID %d%s", x->signal,
-			signals_name(x->signal, name), (int)f->worker->exit_pid, x->note);
+			signals_name(x->signal, name), (int)f->worker->exit_pid,
+			worker_exit_note(x));
 	else
 		snprintf(text, size, "exited with code %d and left no error file", x->code);
 	failure_fold(text);

@@ -24,7 +24,8 @@ void worker_fini(struct worker *w)
 	free(w->error_file);
 	free(w->app_error);
 	free(w->budget);
-	w->error_file = w->app_error = NULL;
+	free(w->reason);
+	w->error_file = w->app_error = w->reason = NULL;
 	w->budget = NULL;
 }
 
@@ -46,12 +47,18 @@ const char *worker_called(const struct worker *w)
 	return name;
 }
 
+void worker_set_reason(struct worker *w, const char *reason)
+{
+	free(w->reason);
+	w->reason = reason && *reason ? strndup(reason, WORKER_REASON_MAX - 1) : NULL;
+}
+
 void worker_set_state(struct worker *w, enum worker_state state, const char *reason)
 {
 	log_debug("%s: %s -> %s%s%s", worker_called(w), worker_state_name(w->state),
 		worker_state_name(state), reason && *reason ? ": " : "", reason ? reason : "");
 	w->state = state;
-	snprintf(w->reason, sizeof(w->reason), "%s", reason ? reason : "");
+	worker_set_reason(w, reason);
 }
 
 void worker_set_exit(struct worker *w, int code, int status)
@@ -69,6 +76,21 @@ void worker_set_exit(struct worker *w, int code, int status)
 	x->core = code == CLD_DUMPED;
 	snprintf(x->text, sizeof(x->text), "signal %d (%s)%s", status, signals_name(status, name),
 		x->core ? ", core dumped" : "");
+}
+
+void worker_note_exit(struct worker *w, const char *note)
+{
+	size_t n = strlen(w->exit.text);
+
+	if (!*note)
+		return;
+	snprintf(w->exit.text + n, sizeof(w->exit.text) - n, "%s", note);
+	w->exit.note = (unsigned)n;
+}
+
+const char *worker_exit_note(const struct worker_exit *x)
+{
+	return x->note ? x->text + x->note : "";
 }
 
 void worker_set_exec_error(struct worker *w, int error, const char *stage, const char *program)
@@ -191,7 +213,7 @@ json_t *worker_json(const struct worker *w)
 	json_put(j, "rank", json_integer(w->rank));
 	json_put(j, "local_rank", json_integer(w->local_rank));
 	json_put(j, "state", json_string(worker_state_name(w->state)));
-	if (w->reason[0])
+	if (w->reason)
 		json_put_string(j, "reason", w->reason);
 	if (w->pid > 0 || w->exit_pid > 0)
 		json_put(j, "pid", json_integer(w->pid > 0 ? w->pid : w->exit_pid));

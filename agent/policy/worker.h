@@ -38,10 +38,15 @@ struct worker_exit {
 	bool core;
 	int error;	  /* errno when it was never executed, or 0 */
 	bool before_exec; /* the error is of a step before the program was tried */
-	char note[128];	  /* an addition such as ", perhaps out of memory ...", or "" */
-	char text[256];	  /* the same for people: "exit code 3", "signal 9 (SIGKILL)" */
+	/* The same for people: "exit code 3", "signal 9 (SIGKILL)". From `note` on, if that is not
+	 * 0, it is an addition such as ", perhaps out of memory ...". */
+	char text[256];
+	unsigned note;
 };
 
+enum { WORKER_REASON_MAX = 160 };
+
+/* A head has one for each worker of all hosts. */
 struct worker {
 	const struct spec_role *role;
 	int index; /* within the role */
@@ -50,7 +55,7 @@ struct worker {
 	int rank, local_rank, place;
 	int role_rank, role_world;
 	enum worker_state state;
-	char reason[160];
+	char *reason;	/* owned, NULL: none */
 	pid_t pid;	/* 0 when there is no process */
 	pid_t exit_pid; /* of the process that ended */
 	struct worker_exit exit;
@@ -98,11 +103,18 @@ void worker_fini(struct worker *w);
 
 /* Changes the state, as nothing else does, and logs that at level debug. */
 void worker_set_state(struct worker *w, enum worker_state state, const char *reason);
+/* Gives the state that it has another reason. */
+void worker_set_reason(struct worker *w, const char *reason);
 
 /* Sets how its process ended, as from waitid(): code is CLD_EXITED, CLD_KILLED or CLD_DUMPED. */
 void worker_set_exit(struct worker *w, int code, int status);
 /* Sets that program could not be executed, because stage failed with error. */
 void worker_set_exec_error(struct worker *w, int error, const char *stage, const char *program);
+
+/* Adds note to the text of how it ended. */
+void worker_note_exit(struct worker *w, const char *note);
+/* The addition to its text, or "". Borrowed. */
+const char *worker_exit_note(const struct worker_exit *x);
 
 /* Sets it from worker_exit_json() of another agent. */
 void worker_set_exit_json(struct worker *w, const json_t *exit);

@@ -94,7 +94,7 @@ void dispatch_end_text(const struct worker *w, char *text, size_t size)
 		snprintf(text, size, "was not started: %s", w->exit.text);
 	else if (w->exit.signal)
 		snprintf(text, size, "was killed by %s%s", signals_name(w->exit.signal, name),
-			w->exit.note);
+			worker_exit_note(&w->exit));
 	else
 		snprintf(text, size, "exited with code %d", w->exit.code);
 }

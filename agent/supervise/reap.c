@@ -51,15 +51,13 @@ static enum worker_state reap_state(const struct worker *w, bool left)
 void reap_worker_ended(struct supervisor *sv, struct worker *w, int code, int status)
 {
 	enum worker_state state;
-	char left[64] = "", reason[200];
-	size_t n;
+	char left[64] = "", reason[200], note[128];
 
 	w->ended_us = (int64_t)loop_real_us();
 	w->ended_ms = loop_now_ms();
 	worker_set_exit(w, code, status);
-	supervisor_oom_text(sv, w, w->exit.note, sizeof(w->exit.note));
-	n = strlen(w->exit.text);
-	snprintf(w->exit.text + n, sizeof(w->exit.text) - n, "%s", w->exit.note);
+	supervisor_oom_text(sv, w, note, sizeof(note));
+	worker_note_exit(w, note);
 	FEATURES_CALL(sv, worker_left, sv, w, left, sizeof(left));
 	state = reap_state(w, left[0]);
 	if (state == WORKER_WAITING) {

@@ -146,11 +146,13 @@ void run_failures_copy_groups(struct supervisor *sv)
 
 static void run_failures_one(struct supervisor *sv, struct failure *f, json_t *j)
 {
+	char reason[WORKER_REASON_MAX];
+
+	snprintf(reason, sizeof(reason), "collateral: %.140s", f->worker->exit.text);
 	if (!f->collateral && f->worker->state == WORKER_STOPPED)
 		worker_set_state(f->worker, WORKER_FAILED, f->worker->exit.text);
 	if (f->collateral)
-		snprintf(f->worker->reason, sizeof(f->worker->reason), "collateral: %.140s",
-			f->worker->exit.text);
+		worker_set_reason(f->worker, reason);
 	run_failures_tell(sv, f, j);
 }
 

@@ -260,6 +260,7 @@ int request_start(struct supervisor *sv, const struct request_start_args *what, 
 	struct error *err)
 {
 	struct worker *w;
+	const char *why;
 	bool added;
 	int r;
 
@@ -285,9 +286,9 @@ int request_start(struct supervisor *sv, const struct request_start_args *what, 
 		/* The caller gets the error, and the group goes on without the worker. */
 		w->on_purpose = true;
 		FEATURES_CALL(sv, worker_over, sv, w);
-		worker_set_state(w, WORKER_STOPPED, w->exit.ended ? w->exit.text : strerror(-r));
-		return error_set(
-			err, r == -ENOMEM ? r : -EINVAL, "%s: %s", worker_name(w), w->reason);
+		why = w->exit.ended ? w->exit.text : strerror(-r);
+		worker_set_state(w, WORKER_STOPPED, why);
+		return error_set(err, r == -ENOMEM ? r : -EINVAL, "%s: %s", worker_name(w), why);
 	}
 	record_flush(sv);
 	*ret = w;

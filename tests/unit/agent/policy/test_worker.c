@@ -53,9 +53,9 @@ START_TEST(a_state_has_its_reason_until_the_next_state)
 	ck_assert_int_eq(worker.state, WORKER_RUNNING);
 	ck_assert_str_eq(worker.reason, "because");
 	worker_set_state(&worker, WORKER_STOPPING, longer);
-	ck_assert_uint_eq(strlen(worker.reason), sizeof(worker.reason) - 1);
+	ck_assert_uint_eq(strlen(worker.reason), WORKER_REASON_MAX - 1);
 	worker_set_state(&worker, WORKER_STOPPED, NULL);
-	ck_assert_str_eq(worker.reason, "");
+	ck_assert_ptr_null(worker.reason);
 }
 END_TEST
 
@@ -94,6 +94,25 @@ START_TEST(a_signal_is_kept_and_named)
 	assert_exit_json("{\"core_dumped\":true,\"signal\":11,\"signal_name\":\"SIGSEGV\"}");
 	worker_set_exit(&worker, CLD_KILLED, SIGRTMIN + 3);
 	ck_assert_ptr_nonnull(strstr(worker.exit.text, "SIGRTMIN+3"));
+}
+END_TEST
+
+START_TEST(a_note_is_the_end_of_the_text_of_an_exit)
+{
+	worker_set_exit(&worker, CLD_KILLED, SIGKILL);
+	worker_note_exit(&worker, "");
+	ck_assert_str_eq(worker_exit_note(&worker.exit), "");
+	worker_note_exit(&worker, ", perhaps out of memory");
+	ck_assert_str_eq(worker_exit_note(&worker.exit), ", perhaps out of memory");
+	ck_assert_str_eq(worker.exit.text, "signal 9 (SIGKILL), perhaps out of memory");
+	worker_renew(&worker);
+	ck_assert_str_eq(worker_exit_note(&worker.exit), "");
+}
+END_TEST
+
+START_TEST(a_head_can_have_one_for_each_worker_of_thousands_of_hosts)
+{
+	ck_assert_uint_le(sizeof(struct worker), 704);
 }
 END_TEST
 
@@ -222,6 +241,8 @@ int main(void)
 	tcase_add_test(t, it_is_called_by_its_role_and_index);
 	tcase_add_test(t, an_exit_code_is_kept_and_named);
 	tcase_add_test(t, a_signal_is_kept_and_named);
+	tcase_add_test(t, a_note_is_the_end_of_the_text_of_an_exit);
+	tcase_add_test(t, a_head_can_have_one_for_each_worker_of_thousands_of_hosts);
 	tcase_add_test(t, every_exit_code_and_signal_has_the_status_of_a_shell);
 	tcase_add_test(t, a_failure_that_the_agent_ended_has_the_status_1);
 	tcase_add_test(t, a_command_that_was_not_executed_is_127_or_126);
