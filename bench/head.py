@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of the head of a very large group: one program (head_load.c) speaks for all hosts but the head's own."""
+"""Rows of the head of a very large group: one program (head_load.c) speaks for all hosts but the
+head's own."""
 
 import collections
 import json
 import resource
 
 import harness
+from hosts import free_port
 
 LOAD = str(harness.BUILD / "bench/head_load")
 LIBWORKER = str(harness.BUILD / "tests/tools/libworker")
@@ -29,9 +31,8 @@ def raise_descriptors(needed):
 class Head:
     """A real head with real workers on its host, and the load program."""
 
-    def __init__(self, box, port, hosts, workers, log_dir):
-        self.box, self.hosts, self.workers = box, hosts, workers
-        up = box.path("head-up")
+    def __init__(self, box, hosts, workers, log_dir, lease="10s"):
+        self.workers, port, up = workers, free_port(), box.path("head-up")
         up.mkdir()
         spec = box.path("head.json")
         spec.write_text(json.dumps({
@@ -39,7 +40,7 @@ class Head:
             "roles": [{"replicas": workers, "command": [
                 LIBWORKER, f"touch:{up}/%a.%r", "if-attempt:0:barrier:all", "if-attempt:0:get:k", "hang"]}],
             "rendezvous": {"nodes": str(hosts), "endpoints": f"127.0.0.1:{port}", "id": "head",
-                           "join_timeout": "5m"}}))
+                           "join_timeout": "5m", "lease": lease}}))
         self.up, self.steps = up, {}
         self.run = box.start(harness.CTL, "run", f"--log-dir={log_dir}", f"--spec={spec}", name="head")
         self.agent = harness.wait_for(lambda: harness.children(self.run.pid), what="the head's agent")[0]
@@ -78,3 +79,44 @@ class Head:
         self.load.stdin.close()
         self.load.stdout.close()
         harness._ours.discard(self.load.pid)
+
+
+class HeadRows:
+    """Measures for a Bench."""
+
+    DESCRIPTORS = 256  # of a head, beside those of its links
+
+    def __init__(self, bench):
+        self.bench = bench
+        self.hosts, self.workers = 1000 if bench.quick else 4000, 8
+
+    def row(self, what, ours, unit, limit, note):
+        """Targets are those of 4,000 hosts; a smaller group has to reach them, too."""
+        self.bench.add(what, ours, unit, f"< {limit:,} {unit}", ours < limit, note=note)
+
+    def measure(self):
+        why = raise_descriptors(self.hosts + self.DESCRIPTORS)
+        if why:
+            print(f"a head of {self.hosts:,} hosts: {why}", flush=True)
+            return
+        head = Head(self.bench.box, self.hosts, self.workers, self.bench.log_root / "head")
+        try:
+            head.life()
+        finally:
+            head.close()
+        hosts, workers = f"{self.hosts:,} hosts", f"{self.hosts * self.workers:,} workers"
+        for name, what, limit in (
+                ("start", f"the last of {hosts} joins -> last START", 1000),
+                ("fail", f"a failure -> last STOP, {hosts}", 100),
+                ("stop", f"a stop -> last STOP, {hosts}", 100),
+                ("barrier", f"the last of {workers} at a barrier -> last answer", 1000),
+                ("put", f"{workers} wait for a key: put -> last answer", 1000)):
+            step = head.steps[name]
+            self.row(what, step.wall, "ms", limit,
+                     f"CPU: {step.head:.0f} ms of the head, {step.load:.0f} ms of the load program")
+        for name, what in (("arrive", "come to a barrier"), ("read", "begin to wait for a key")):
+            self.row(f"{workers} {what}: CPU of the head", head.steps[name].head, "ms", 1000,
+                     "each call comes by itself")
+        most = max(step.mb for step in head.steps.values())
+        self.row(f"memory (PSS) of the head of {hosts}", head.steps["start"].mb, "MB", 64,
+                 f"at most {most:.0f} MB, when all {workers} had called and were started again")

@@ -27,6 +27,7 @@ sys.path.insert(0, str(ROOT / "tests/e2e"))
 
 import harness  # noqa: E402
 from etcd import EtcdRows  # noqa: E402
+from head import HeadRows  # noqa: E402
 from hosts import Hosts  # noqa: E402
 from preempt import Preemption  # noqa: E402
 from sharing import Sharing  # noqa: E402
@@ -36,8 +37,8 @@ BUILD = harness.BUILD
 TRUE = shutil.which("true")
 LIBWORKER = str(BUILD / "tests/tools/libworker")
 WORKERS = ("puppet", "libworker")  # programs that are no part of what is measured
-TOOL = {name: str(BUILD / "bench" / name) for name in ("mortal", "preempt", "sharing", "spawn_loop", "stamp",
-                                                        "status_client", "writer")}
+TOOL = {name: str(BUILD / "bench" / name) for name in ("head_load", "mortal", "preempt", "sharing",
+                                                        "spawn_loop", "stamp", "status_client", "writer")}
 
 
 def find(variable, *candidates):
@@ -450,12 +451,15 @@ class Bench:
     def hosts_etcd(self):
         EtcdRows(self, TORCHRUN).rows()
 
+    def hosts_head(self):
+        HeadRows(self).measure()
+
     ROWS = ("two_trivial_workers", "many_trivial_workers", "death_to_restart", "agent_memory",
             "daemon_memory", "idle_calls", "write_rate", "tee", "status_calls", "sharing_beats",
             "sharing_barriers", "sharing_pairs", "sharing_death", "preemption_notice",
             "preemption_step", "queue_rate", "queue_python", "queue_latency", "queue_memory",
             "hosts_join", "hosts_failure", "hosts_agent_killed", "hosts_silence", "hosts_sharing",
-            "hosts_memory", "hosts_etcd")
+            "hosts_memory", "hosts_etcd", "hosts_head")
 
     def close(self):
         left = self.box.leftovers()

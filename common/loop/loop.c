@@ -45,8 +45,8 @@ struct loop {
 	uint64_t turns;
 	struct deferred *calls;	 /* [head, tail) are waiting */
 	size_t head, tail, room; /* room is a power of two */
-	/* Calls are numbered from 1. Those of one hash are found from the newest on; a bucket may
-	 * begin with numbers that have run. */
+	/* Calls are numbered from 1. A bucket leads to those of one hash, the newest first, and on
+	 * to some that have run: their numbers are lower than the one at head. */
 	uint64_t first;	   /* the number of calls[0] */
 	uint64_t *buckets; /* room of them: the newest number of each; 0: none */
 	bool quit;
