@@ -257,29 +257,56 @@ static void begin_put(void)
 	say_call(last_host(), n_workers, "Put", "{\"key\":\"k\",\"value\":\"v\"}");
 }
 
+/* Writes a Failure of a worker; the others' are collateral. Returns its length. */
+static int failure_text(const struct host *h, int worker, bool collateral, char *text, size_t size)
+{
+	return snprintf(text, size,
+		"{\"role\":\"%s\",\"index\":%d,\"rank\":%d,\"local_rank\":%d,\"host\":\"load%d\","
+		"\"attempt\":0,\"time_us\":%" PRIu64
+		",\"class\":\"exit\",\"exit\":{%s},\"message\":\"%s\",\"collateral\":%s}",
+		spec->roles[0].name, h->first_index + worker, h->first_rank + worker, worker,
+		h->number, loop_real_us(),
+		collateral ? "\"signal\":15,\"signal_name\":\"SIGTERM\"" : "\"code\":1",
+		collateral ? "Signal 15 (SIGTERM) received by PID 4711" : "exited with code 1",
+		collateral ? "true" : "false");
+}
+
 static void begin_fail(void)
 {
 	struct host *h = last_host();
+	char failure[1024];
 
+	failure_text(h, 0, false, failure, sizeof(failure));
 	say(h, "Report",
 		"{\"round\":%" PRId64 ",\"worker\":\"%s:%d\",\"rank\":%d,\"start\":0,\"event\":"
 		"\"exited\",\"time_us\":%" PRIu64 ",\"exit\":{\"code\":1},\"state\":\"failed\"}",
 		h->round, spec->roles[0].name, h->first_index, h->first_rank, loop_real_us());
 	say(h, "Report",
 		"{\"round\":%" PRId64 ",\"worker\":\"%s:%d\",\"rank\":%d,\"start\":0,\"event\":"
-		"\"failed\",\"time_us\":%" PRIu64
-		",\"failure\":{\"role\":\"%s\",\"index\":%d,\"rank\":%d,\"local_rank\":0,"
-		"\"host\":\"load%d\",\"attempt\":0,\"time_us\":%" PRIu64
-		",\"class\":\"exit\",\"exit\":{\"code\":1},\"message\":\"exited with code 1\","
-		"\"collateral\":false}}",
+		"\"failed\",\"time_us\":%" PRIu64 ",\"failure\":%s}",
 		h->round, spec->roles[0].name, h->first_index, h->first_rank, loop_real_us(),
-		spec->roles[0].name, h->first_index, h->first_rank, h->number, loop_real_us());
+		failure);
+}
+
+static void say_gone(struct host *h)
+{
+	size_t size = (size_t)n_workers * 1024, len = 0;
+	_cleanup_free_ char *failures = malloc(size);
+
+	if (!failures)
+		fail("out of memory");
+	for (int i = 0; i < n_workers; i++) {
+		if (i)
+			failures[len++] = ',';
+		len += (size_t)failure_text(h, i, true, failures + len, size - len);
+	}
+	say(h, "Gone", "{\"round\":%" PRId64 ",\"failures\":[%s]}", h->round, failures);
 }
 
 static void begin_gone(void)
 {
 	for (int i = 0; i < n_hosts; i++)
-		say(&hosts[i], "Gone", "{\"round\":%" PRId64 ",\"failures\":[]}", hosts[i].round);
+		say_gone(&hosts[i]);
 }
 
 static void begin_stop(void)

@@ -16,7 +16,12 @@
  * The restart budget is the group's, whichever host's worker failed.
  */
 
-enum { DECIDE_TOLD_BYTES = 2 << 20 }; /* to all hosts together */
+enum {
+	DECIDE_TOLD_BYTES = 2 << 20, /* to all hosts together */
+	/* Failures of a round, with their tracebacks. Where all workers fail, the first ones are
+	 * kept. */
+	FAILURES_MAX = 1024,
+};
 
 static struct events *decide_events(const struct head *h)
 {
@@ -138,7 +143,8 @@ static void decide_bound(json_t *failure, const char *key)
 	json_put_int(failure, key, t < 0 ? 0 : t > INT64_MAX / 8 ? INT64_MAX / 8 : t);
 }
 
-/* The first of each rank in the round. */
+/* Keeps the first failure of each rank in the round, where it can be the root cause: each worker of
+ * each host has a collateral one when the group is stopped. */
 static void decide_add_failure(struct head *h, const json_t *failure)
 {
 	int rank = (int)json_get_int(failure, "rank", -1);
@@ -147,11 +153,18 @@ static void decide_add_failure(struct head *h, const json_t *failure)
 	if (rank < 0 || rank >= h->n_failed || h->failed[rank])
 		return;
 	h->failed[rank] = true;
+	if (json_get_bool(failure, "collateral", false))
+		return;
 	copy = json_deep_copy(failure);
 	decide_bound(copy, "time_us");
 	if (json_object_get(failure, "uncertainty_us"))
 		decide_bound(copy, "uncertainty_us");
 	json_add(h->failures, copy);
+	if (json_array_size(h->failures) < FAILURES_MAX)
+		return;
+	failure_list_order(h->failures);
+	while (json_array_size(h->failures) > FAILURES_MAX / 2)
+		json_array_remove(h->failures, json_array_size(h->failures) - 1);
 }
 
 void head_forget_workers(struct head_host *x)
@@ -372,12 +385,11 @@ static json_t *decide_root_cause(const struct head *h)
 		int64_t unsure = json_get_int(f, "uncertainty_us", 0) +
 				 json_get_int(first, "uncertainty_us", 0);
 
-		if (!json_get_bool(f, "collateral", false) &&
-			!json_get_bool(f, "made_good", false) && apart <= unsure &&
+		if (!json_get_bool(f, "made_good", false) && apart <= unsure &&
 			decide_class(f) < decide_class(best))
 			best = f;
 	}
-	return json_get_bool(best, "collateral", false) ? NULL : best;
+	return best;
 }
 
 static void decide_verdict(struct head *h)
