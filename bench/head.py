@@ -3,8 +3,11 @@
 head's own."""
 
 import collections
+import contextlib
 import json
+import os
 import resource
+import signal
 
 import harness
 from hosts import free_port
@@ -71,14 +74,22 @@ class Head:
         self.wait_own(1)
         for name in ("stop", "end", "leave"):
             self.step(name)
+        self.load.stdin.close()
+        self.load.wait(PATIENCE_S)
         return self.run.wait(PATIENCE_S)
 
     def close(self):
         self.load.kill()
         self.load.wait()
-        self.load.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.load.stdin.close()
         self.load.stdout.close()
         harness._ours.discard(self.load.pid)
+        if self.run.popen.poll() is None:  # a step has failed
+            for pid in (self.run.pid, *harness.descendants(self.run.pid)):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self.run.popen.wait(PATIENCE_S)
 
 
 class HeadRows:

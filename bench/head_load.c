@@ -20,7 +20,9 @@
  *   again    no worker lives any more; until the last Start of the next attempt
  *   stop     an operator stops the group; until the last Stop
  *   end      no worker lives any more; until the last End
- *   leave    all hosts leave; until the head has dropped them
+ *   leave    all hosts but the last leave; until the head has dropped them
+ *
+ * At the end of its input the last host leaves, too, after which the head's agent ends.
  *
  * Messages are written and read as the head writes and reads them, but not checked: what this
  * program costs must not show in wall time.
@@ -314,12 +316,17 @@ static void begin_stop(void)
 	say(last_host(), "Ask", "{\"want\":\"stop\",\"text\":\"stopped by head_load\"}");
 }
 
+static void say_bye(struct host *h)
+{
+	h->left = h->sent = true;
+	say(h, "Bye", "{}");
+}
+
 static void begin_leave(void)
 {
-	for (int i = 0; i < n_hosts; i++) {
-		hosts[i].left = hosts[i].sent = true;
-		say(&hosts[i], "Bye", "{}");
-	}
+	now.want = n_hosts - 1;
+	for (int i = 0; i < n_hosts - 1; i++)
+		say_bye(&hosts[i]);
 }
 
 static const struct step steps[] = {
@@ -357,13 +364,13 @@ static void on_input(int fd, int events, void *arg)
 {
 	char name[32];
 
+	if (loop_fd_set(input, 0) < 0)
+		fail("cannot stop to wait for steps");
 	if (!fgets(name, sizeof(name), stdin)) {
-		loop_quit(loop, 0);
+		say_bye(last_host());
 		return;
 	}
 	name[strcspn(name, "\n")] = '\0';
-	if (loop_fd_set(input, 0) < 0)
-		fail("cannot stop to wait for steps");
 	step_begin(name);
 }
 
@@ -448,6 +455,15 @@ static void hear_numbers(struct host *h, const char *text, size_t len, int64_t *
 	*ret_n = n;
 }
 
+/* The head has all that this host has sent. */
+static void hear_all_acked(struct host *h)
+{
+	h->sent = false;
+	step_count(h->left ? GONE : ACKED);
+	if (h->left && h == last_host())
+		loop_quit(loop, 0);
+}
+
 static void on_message(void *arg, const char *text, size_t len)
 {
 	static const char begin[] = "{\"method\":\"io.elasticd.Peer.";
@@ -467,10 +483,8 @@ static void on_message(void *arg, const char *text, size_t len)
 	hear_numbers(h, text, len, &n);
 	if (n)
 		hear_numbered(h, method, text);
-	if (h->sent && !link_window_bytes(&h->window)) {
-		h->sent = false;
-		step_count(h->left ? GONE : ACKED);
-	}
+	if (h->sent && !link_window_bytes(&h->window))
+		hear_all_acked(h);
 }
 
 static int on_fill(void *arg, struct varlink_buffer *out)
@@ -489,8 +503,7 @@ static void on_ended(void *arg, const struct error *err)
 		fail("host %d: %s", h->index, err->text);
 	loop_timer_disarm(h->beat);
 	if (h->sent)
-		step_count(GONE);
-	h->sent = false;
+		hear_all_acked(h);
 }
 
 static void connect_next(void)
