@@ -37,6 +37,7 @@ void head_round_begins(struct head *h)
 	h->why = NULL;
 	json_array_clear(h->failures);
 	json_array_clear(h->held);
+	h->collateral = false;
 	h->on_notice = h->saving = false;
 	json_decref(h->root_cause);
 	json_decref(h->told_cause);
@@ -143,28 +144,27 @@ static void decide_bound(json_t *failure, const char *key)
 	json_put_int(failure, key, t < 0 ? 0 : t > INT64_MAX / 8 ? INT64_MAX / 8 : t);
 }
 
-/* Keeps the first failure of each rank in the round, where it can be the root cause: each worker of
- * each host has a collateral one when the group is stopped. */
+/* The first of each rank in the round; of collateral ones, which each worker of each host has when
+ * the group is stopped, one. */
 static void decide_add_failure(struct head *h, const json_t *failure)
 {
 	int rank = (int)json_get_int(failure, "rank", -1);
+	bool collateral = json_get_bool(failure, "collateral", false);
 	json_t *copy;
 
 	if (rank < 0 || rank >= h->n_failed || h->failed[rank])
 		return;
 	h->failed[rank] = true;
-	if (json_get_bool(failure, "collateral", false))
+	if (collateral && h->collateral)
 		return;
+	h->collateral = h->collateral || collateral;
 	copy = json_deep_copy(failure);
 	decide_bound(copy, "time_us");
 	if (json_object_get(failure, "uncertainty_us"))
 		decide_bound(copy, "uncertainty_us");
 	json_add(h->failures, copy);
-	if (json_array_size(h->failures) < FAILURES_MAX)
-		return;
-	failure_list_order(h->failures);
-	while (json_array_size(h->failures) > FAILURES_MAX / 2)
-		json_array_remove(h->failures, json_array_size(h->failures) - 1);
+	if (json_array_size(h->failures) >= FAILURES_MAX)
+		failure_list_cut(h->failures, FAILURES_MAX / 2);
 }
 
 void head_forget_workers(struct head_host *x)
@@ -385,11 +385,12 @@ static json_t *decide_root_cause(const struct head *h)
 		int64_t unsure = json_get_int(f, "uncertainty_us", 0) +
 				 json_get_int(first, "uncertainty_us", 0);
 
-		if (!json_get_bool(f, "made_good", false) && apart <= unsure &&
+		if (!json_get_bool(f, "collateral", false) &&
+			!json_get_bool(f, "made_good", false) && apart <= unsure &&
 			decide_class(f) < decide_class(best))
 			best = f;
 	}
-	return best;
+	return json_get_bool(best, "collateral", false) ? NULL : best;
 }
 
 static void decide_verdict(struct head *h)

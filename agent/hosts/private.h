@@ -230,7 +230,8 @@ struct head {
 	char consequence[320];
 	json_t *failures; /* of the present round, in the head's time */
 	json_t *held;	  /* those of them whose decision waits for a feature */
-	bool *failed;	  /* by rank: it is among failures */
+	bool *failed;	  /* by rank: it has a failure */
+	bool collateral;  /* a collateral one is among failures */
 	int n_failed;
 	int left, succeeded; /* workers of the round, on hosts that are members */
 	json_t *root_cause;

@@ -54,6 +54,13 @@ void failure_list_order(json_t *list)
 	free(items);
 }
 
+void failure_list_cut(json_t *list, size_t n)
+{
+	failure_list_order(list);
+	while (json_array_size(list) > n)
+		json_array_remove(list, json_array_size(list) - 1);
+}
+
 static bool failure_list_same(const json_t *a, const json_t *b)
 {
 	static const char *const keys[] = { "role", "index", "attempt", "pid", "time_us" };

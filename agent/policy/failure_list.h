@@ -13,6 +13,9 @@
  * worker was started again alone; each of these by time. */
 void failure_list_order(json_t *list);
 
+/* Orders list, and drops all but the first n. */
+void failure_list_cut(json_t *list, size_t n);
+
 /* Moves the failure that is the same as root (borrowed, may be NULL) to the front of list. */
 void failure_list_put_first(json_t *list, const json_t *root);
 

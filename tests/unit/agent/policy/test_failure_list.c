@@ -75,6 +75,22 @@ START_TEST(a_tie_goes_to_a_signal_and_then_to_the_earlier_event)
 }
 END_TEST
 
+START_TEST(a_cut_keeps_the_first_in_order)
+{
+	add(0, 30, "c");
+	add(1, 20, "");
+	add(2, 40, "g");
+	add(3, 10, "");
+	add(4, 15, "");
+	failure_list_cut(list, 5);
+	order_is("34102");
+	failure_list_cut(list, 2);
+	order_is("34");
+	failure_list_cut(list, 3);
+	order_is("34");
+}
+END_TEST
+
 START_TEST(the_verdicts_cause_is_put_first)
 {
 	_cleanup_json_ json_t *root = NULL;
@@ -135,6 +151,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, failures_that_ended_the_attempt_come_first_whatever_the_order);
 	tcase_add_test(t, a_tie_goes_to_a_signal_and_then_to_the_earlier_event);
+	tcase_add_test(t, a_cut_keeps_the_first_in_order);
 	tcase_add_test(t, the_verdicts_cause_is_put_first);
 	tcase_add_test(t, the_last_failure_is_what_ended_the_attempt_and_an_error_first);
 	tcase_add_test(t, of_those_that_were_made_good_the_newest_counts_and_an_error_first);
