@@ -32,6 +32,7 @@ void preempt_due(struct preempt *p, struct preempt_worker *t)
 void preempt_give_signal(struct preempt *p, struct preempt_worker *t)
 {
 	t->classified = t->signalled = t->signal_due = true;
+	preempt_count(p, t);
 	preempt_due(p, t);
 }
 
@@ -49,6 +50,7 @@ void preempt_mark_saved(struct preempt *p, struct preempt_worker *t, uint64_t no
 	uint64_t took = now_ms - t->order_ms;
 
 	t->saved = t->has_saved = true;
+	preempt_count(p, t);
 	t->saved_step = t->order_step;
 	t->saving_ms += (int64_t)took;
 	if (took > p->longest_ms)
@@ -61,9 +63,12 @@ static void preempt_last_round(struct preempt *p)
 	p->again = p->final = true;
 	p->agreed = false;
 	p->state = PREEMPT_AGREEING;
-	for (int i = 0; i < p->n_workers; i++)
-		if (p->workers[i])
-			p->workers[i]->ordered = p->workers[i]->saved = false;
+	for (int i = 0; i < p->n_workers; i++) {
+		if (!p->workers[i])
+			continue;
+		p->workers[i]->ordered = p->workers[i]->saved = false;
+		preempt_count(p, p->workers[i]);
+	}
 	preempt_publish(p, INT64_MIN);
 	p->read_again = p->reading == PREEMPT_READ_OUT;
 	preempt_want_read(p);
@@ -109,41 +114,36 @@ static void preempt_count_down(struct preempt *p, uint64_t now_ms)
 	preempt_check_later(p, now_ms);
 }
 
-struct preempt_counts {
-	int running;
-	int took_part; /* participants, including those that have ended */
-	int living;    /* participants that run */
-	int unsaved;   /* ... and have not saved */
-	int signalled; /* run, are no participants, and got the signal */
-	int silent;    /* run, and have reported no step so far */
-};
+enum { COUNT_RUNNING = 1, COUNT_STEPPED = 2, COUNT_SAVED = 4, COUNT_SIGNALLED = 8 };
 
-static struct preempt_counts preempt_count(const struct preempt *p)
+static void preempt_add_counts(struct preempt_counts *c, unsigned of, int by)
 {
-	struct preempt_counts c = { 0 };
+	bool stepped = of & COUNT_STEPPED, saved = of & COUNT_SAVED;
 
-	for (int i = 0; i < p->n_workers; i++) {
-		const struct preempt_worker *t = p->workers[i];
+	c->took_part += stepped ? by : 0;
+	c->saved += stepped && saved ? by : 0;
+	if (!(of & COUNT_RUNNING))
+		return;
+	c->running += by;
+	c->living += stepped ? by : 0;
+	c->unsaved += stepped && !saved ? by : 0;
+	c->signalled += !stepped && of & COUNT_SIGNALLED ? by : 0;
+	c->silent += stepped ? 0 : by;
+}
 
-		if (!t)
-			continue;
-		c.took_part += t->stepped;
-		if (!t->running)
-			continue;
-		c.running++;
-		c.living += t->stepped;
-		c.unsaved += t->stepped && !t->saved;
-		c.signalled += !t->stepped && t->signalled;
-		c.silent += !t->stepped;
-	}
-	return c;
+void preempt_count(struct preempt *p, struct preempt_worker *t)
+{
+	preempt_add_counts(&p->counts, t->counted, -1);
+	t->counted = (t->running ? COUNT_RUNNING : 0) | (t->stepped ? COUNT_STEPPED : 0) |
+		     (t->saved ? COUNT_SAVED : 0) | (t->signalled ? COUNT_SIGNALLED : 0);
+	preempt_add_counts(&p->counts, t->counted, 1);
 }
 
 void preempt_hurry(struct preempt *p, uint64_t now_ms, const char *why)
 {
 	if (p->final)
 		return;
-	if (preempt_count(p).living)
+	if (p->counts.living)
 		preempt_finish(p, now_ms, why);
 	else
 		preempt_no_second(p, why);
@@ -182,7 +182,7 @@ static void preempt_all_saved(
 
 void preempt_settle(struct preempt *p, uint64_t now_ms, bool fresh)
 {
-	struct preempt_counts c = preempt_count(p);
+	struct preempt_counts c = p->counts;
 
 	if (c.running == 0) {
 		preempt_over(p, "all have left");
@@ -235,6 +235,7 @@ void preempt_add_sample(struct preempt *p, const struct preempt_sample *s, uint6
 	if (!t || !t->running || !s->stepped)
 		return;
 	t->stepped = t->classified = true;
+	preempt_count(p, t);
 	t->step = s->step;
 	preempt_measure(p, t, s->steps, now_ms);
 }
@@ -284,7 +285,7 @@ void preempt_read(struct preempt *p, const struct preempt_sample *s, size_t n, u
 	if (p->spec->how != SPEC_PREEMPT_SIGNAL) {
 		for (size_t i = 0; i < n; i++)
 			preempt_add_sample(p, &s[i], now_ms);
-		alone = preempt_count(p).took_part == 0;
+		alone = p->counts.took_part == 0;
 		for (size_t i = 0; i < n; i++)
 			preempt_classify(p, &s[i], alone);
 	}

@@ -92,13 +92,16 @@ void preempt_drop_question(struct preempt *p, int slot)
 /* Forgets what t did during this notice. */
 static void preempt_reset(struct preempt *p, struct preempt_worker *t)
 {
-	struct preempt_worker fresh = { .slot = t->slot, .name = t->name, .running = t->running };
+	struct preempt_worker fresh = {
+		.slot = t->slot, .name = t->name, .running = t->running, .counted = t->counted
+	};
 
 	preempt_drop_question(p, t->slot);
 	if (t->due)
 		TAILQ_REMOVE(&p->due, t, due_link);
 	*t = fresh;
 	t->saved_step = -1;
+	preempt_count(p, t);
 }
 
 bool preempt_is_up(const struct preempt *p)
@@ -175,6 +178,7 @@ enum preempt_meaning preempt_ended(
 		return meaning;
 	preempt_drop_question(p, slot);
 	t->running = false;
+	preempt_count(p, t);
 	t->signal_due = false;
 	t->meaning = meaning;
 	if (!preempt_is_up(p))
@@ -208,6 +212,7 @@ void preempt_add_question(struct preempt *p, int slot, int64_t step, uint64_t no
 	t->stepped = true;
 	t->classified = true;
 	t->step = step;
+	preempt_count(p, t);
 	if (!p->agreed)
 		preempt_want_read(p);
 	/* Decide now whether there is time for two saves: the pace is best known here. */
@@ -237,12 +242,8 @@ int preempt_saved(struct preempt *p, int slot, int64_t step, uint64_t now_ms)
 /* The first notice. The workers keep the state they had before it. */
 static void preempt_begin(struct preempt *p)
 {
-	bool any = false;
-
-	for (int i = 0; i < p->n_workers; i++)
-		any = any || (p->workers[i] && p->workers[i]->running);
 	p->state = PREEMPT_AGREEING;
-	if (!any) {
+	if (!p->counts.running) {
 		preempt_over(p, "there is no worker to save");
 		return;
 	}
@@ -355,15 +356,11 @@ int64_t preempt_saved_step(const struct preempt *p, int slot)
 
 struct preempt_view preempt_view(const struct preempt *p)
 {
-	struct preempt_view v = { .state = p->state,
+	return (struct preempt_view){ .state = p->state,
 		.final = p->final,
 		.step = p->agreed ? p->step : -1,
 		.deadline_ms = p->deadline_ms,
+		.participants = p->counts.took_part,
+		.saved = p->counts.saved,
 		.notices = p->notices };
-
-	for (int i = 0; i < p->n_workers; i++) {
-		v.participants += p->workers[i] && p->workers[i]->stepped;
-		v.saved += p->workers[i] && p->workers[i]->stepped && p->workers[i]->saved;
-	}
-	return v;
 }

@@ -29,6 +29,7 @@ enum { PREEMPT_TOLD_MAX = 16, PREEMPT_TOLD_AGAIN = 8, PREEMPT_SHORTER_MS = 1000 
 struct preempt_worker {
 	TAILQ_ENTRY(preempt_worker) question_link, due_link;
 	int slot;
+	unsigned counted; /* what preempt_count() has counted of it */
 	char *name;
 	bool running;
 	bool has_question;
@@ -64,10 +65,21 @@ struct preempt_worker {
 
 TAILQ_HEAD(preempt_workers, preempt_worker);
 
+struct preempt_counts {
+	int running;
+	int took_part; /* participants, including those that have ended */
+	int saved;     /* ... of them */
+	int living;    /* participants that run */
+	int unsaved;   /* ... and have not saved */
+	int signalled; /* run, are no participants, and got the signal */
+	int silent;    /* run, and have reported no step so far */
+};
+
 struct preempt {
 	const struct spec_preemption *spec;
 	struct preempt_worker **workers; /* by slot; NULL: never seen */
 	int n_workers;
+	struct preempt_counts counts;	  /* of workers */
 	struct preempt_workers questions; /* in the order of their questions */
 	struct preempt_workers due;
 
@@ -104,6 +116,9 @@ struct preempt {
 
 /* True when a notice is up, and not over. */
 bool preempt_is_up(const struct preempt *p);
+/* Counts t as it is now. Call it after a change of running, stepped, saved or signalled: there may
+ * be thousands of workers, and each asks. */
+void preempt_count(struct preempt *p, struct preempt_worker *t);
 
 /* agree.c: acts on the present state of the workers. fresh: after READ, with the board just read.
  */

@@ -5,6 +5,7 @@
 #include "tests/unit/preempt_script.h"
 
 #include <errno.h>
+#include <time.h>
 
 START_TEST(without_a_notice_all_go_on)
 {
@@ -698,6 +699,31 @@ START_TEST(many_names_leave_a_reason_that_fits)
 }
 END_TEST
 
+START_TEST(a_question_costs_the_same_however_many_workers_there_are)
+{
+	enum { MANY = 100000 };
+	clock_t begun = clock();
+	struct preempt_do d;
+
+	for (int i = 0; i < MANY; i++)
+		ck_assert_int_eq(preempt_started(p, i, "w"), 0);
+	notice(false, -1);
+	for (int i = 0; i < MANY; i++)
+		preempt_add_question(p, i, 7, now);
+	while (preempt_next(p, &d) != PREEMPT_NOTHING)
+		if (d.what == PREEMPT_READ)
+			preempt_read(p, NULL, 0, now);
+	for (int i = 0; i < MANY; i++) {
+		preempt_add_question(p, i, 8, now);
+		ck_assert_int_eq(preempt_next(p, &d), PREEMPT_ANSWER);
+		ck_assert_int_eq(d.order, PREEMPT_SAVE_EXIT);
+		ck_assert_int_eq(preempt_view(p).participants, MANY);
+	}
+	/* A look at each worker takes minutes. */
+	ck_assert_int_lt((clock() - begun) / CLOCKS_PER_SEC, 10);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("preempt");
@@ -743,6 +769,7 @@ int main(void)
 	tcase_add_test(t, samples_of_unknown_slots_are_ignored);
 	tcase_add_test(t, missing_workers_text_is_cut_between_characters);
 	tcase_add_test(t, many_names_leave_a_reason_that_fits);
+	tcase_add_test(t, a_question_costs_the_same_however_many_workers_there_are);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
