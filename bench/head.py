@@ -6,6 +6,7 @@ import collections
 import contextlib
 import json
 import os
+import pathlib
 import resource
 import signal
 
@@ -46,7 +47,10 @@ class Head:
                            "join_timeout": "5m", "lease": lease}}))
         self.up, self.steps = up, {}
         self.run = box.start(harness.CTL, "run", f"--log-dir={log_dir}", f"--spec={spec}", name="head")
-        self.agent = harness.wait_for(lambda: harness.children(self.run.pid), what="the head's agent")[0]
+        log_dir = pathlib.Path(log_dir)
+        harness.wait_for(lambda: any('"host-joined"' in f.read_text() for f in log_dir.glob("*/events.jsonl")),
+                         log_dir.parent, what="the head is a member")
+        self.agent = harness.children(self.run.pid)[0]
         self.load = harness.Popen([LOAD, str(spec), str(port), str(self.agent)], stdin=-1, stdout=-1,
                                   text=True)
 
@@ -72,7 +76,7 @@ class Head:
         for name in ("arrive", "barrier", "read", "put", "fail", "again"):
             self.step(name)
         self.wait_own(1)
-        for name in ("stop", "end", "leave"):
+        for name in ("notice", "step", "stop", "end", "leave"):
             self.step(name)
         self.load.stdin.close()
         self.load.wait(PATIENCE_S)
@@ -125,9 +129,10 @@ class HeadRows:
             step = head.steps[name]
             self.row(what, step.wall, "ms", limit,
                      f"CPU: {step.head:.0f} ms of the head, {step.load:.0f} ms of the load program")
-        for name, what in (("arrive", "come to a barrier"), ("read", "begin to wait for a key")):
+        for name, what in (("arrive", "come to a barrier"), ("read", "begin to wait for a key"),
+                           ("step", "ask at which step to save")):
             self.row(f"{workers} {what}: CPU of the head", head.steps[name].head, "ms", 1000,
-                     "each call comes by itself")
+                     "each call by itself")
         most = max(step.mb for step in head.steps.values())
         self.row(f"memory (PSS) of the head of {hosts}", head.steps["start"].mb, "MB", 64,
                  f"at most {most:.0f} MB, when all {workers} had called and were started again")

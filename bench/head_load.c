@@ -18,6 +18,8 @@
  *   put      one of them puts that key; until the last answer
  *   fail     a worker has failed; until the last Stop
  *   again    no worker lives any more; until the last Start of the next attempt
+ *   notice   a host has a notice of preemption; until all have said how far their workers are
+ *   step     all workers ask what to do at their next step; until the last answer
  *   stop     an operator stops the group; until the last Stop
  *   end      no worker lives any more; until the last End
  *   leave    all hosts but the last leave; until the head has dropped them
@@ -50,10 +52,11 @@ enum {
 	BEATS_PER_LEASE = 5,
 	FILL_BYTES = 256 << 10,
 	SHUFFLE = 7919, /* a prime number */
+	LAST_STEP = 5,	/* that each worker has begun */
 };
 
 /* What steps wait for, each once for each host; answers once for each call. */
-enum what { LINKED, STARTS, ACKED, ANSWERS, STOPS, ENDS, GONE };
+enum what { LINKED, SAMPLED, STARTS, ACKED, ANSWERS, STOPS, ENDS, GONE };
 
 struct host {
 	int index;  /* in the order of connecting */
@@ -311,6 +314,20 @@ static void begin_gone(void)
 		say_gone(&hosts[i]);
 }
 
+static void begin_notice(void)
+{
+	say(last_host(), "Notice", "{\"source\":\"head_load\",\"reason\":\"a test\"}");
+}
+
+static void begin_step(void)
+{
+	char step[64];
+
+	snprintf(step, sizeof(step), "{\"step\":%d}", LAST_STEP + 1);
+	now.want = n_hosts * n_workers;
+	call_all("Step", step, n_hosts * n_workers);
+}
+
 static void begin_stop(void)
 {
 	say(last_host(), "Ask", "{\"want\":\"stop\",\"text\":\"stopped by head_load\"}");
@@ -338,6 +355,8 @@ static const struct step steps[] = {
 	{ "put", ANSWERS, begin_put },
 	{ "fail", STOPS, begin_fail },
 	{ "again", STARTS, begin_gone },
+	{ "notice", SAMPLED, begin_notice },
+	{ "step", ANSWERS, begin_step },
 	{ "stop", STOPS, begin_stop },
 	{ "end", ENDS, begin_gone },
 	{ "leave", GONE, begin_leave },
@@ -398,6 +417,24 @@ static void hear_assign(struct host *h, const char *text)
 	say_prepared(h);
 }
 
+static void hear_read(struct host *h, const char *text)
+{
+	size_t size = (size_t)n_workers * 512, len = 0;
+	_cleanup_free_ char *samples = malloc(size);
+
+	if (!samples)
+		fail("out of memory");
+	for (int i = 0; i < n_workers; i++)
+		len += (size_t)snprintf(samples + len, size - len,
+			"%s{\"worker\":\"%s:%d\",\"stepped\":true,\"connected\":true,\"step\":%d,"
+			"\"steps\":%d}",
+			i ? "," : "", spec->roles[0].name, h->first_index + i, LAST_STEP,
+			LAST_STEP);
+	say(h, "Samples", "{\"number\":%" PRId64 ",\"samples\":[%s]}",
+		number_of(text, "\"number\":", 0), samples);
+	step_count(SAMPLED);
+}
+
 static void hear_answer(const char *text)
 {
 	if (strstr(text, "\"error\":"))
@@ -419,6 +456,8 @@ static void hear_numbered(struct host *h, const char *method, const char *text)
 {
 	if (!strcmp(method, "Answer")) {
 		hear_answer(text);
+	} else if (!strcmp(method, "Read")) {
+		hear_read(h, text);
 	} else if (!strcmp(method, "Admitted")) {
 		step_count(LINKED);
 		connect_next();
