@@ -167,7 +167,8 @@ static enum group_goal head_goal(const struct head *h)
 	}
 }
 
-static void head_do(struct head *h, const struct round_order *o, bool *ret_started)
+static void head_do(
+	struct head *h, const struct round_order *o, struct head_texts *texts, bool *ret_started)
 {
 	struct head_host *x = head_member(h, o->host);
 
@@ -189,7 +190,7 @@ static void head_do(struct head *h, const struct round_order *o, bool *ret_start
 		head_spare_later(h);
 		sharing_group_stop(h->sharing, head_goal(h), *h->cause ? h->cause : h->change);
 		if (x)
-			head_say_stop(h, x);
+			head_say_stop(h, x, texts);
 		break;
 	case ROUND_ORDER_END:
 		if (!h->verdict) /* no worker lived when the end was decided */
@@ -199,7 +200,7 @@ static void head_do(struct head *h, const struct round_order *o, bool *ret_start
 			lead_note_end(h->hosts->lead);
 		}
 		if (x)
-			head_say_end(h, x);
+			head_say_end(h, x, texts);
 		break;
 	case ROUND_ORDER_LEAVE_OUT:
 		head_leave_out(h, o);
@@ -249,12 +250,13 @@ void head_arm(struct head *h)
 
 void head_carry_out(struct head *h)
 {
+	_cleanup_(head_texts_fini) struct head_texts texts = { .stop = NULL };
 	bool started = false;
 	int n;
 	const struct round_order *orders = round_orders(h->round, &n);
 
 	for (int i = 0; i < n; i++)
-		head_do(h, &orders[i], &started);
+		head_do(h, &orders[i], &texts, &started);
 	if (started) {
 		head_relay_begin(h);
 		head_logs_begin(h);

@@ -26,10 +26,32 @@ void head_say(struct head_host *x, const char *method, json_t *body)
 
 void head_say_all(struct head *h, const char *method, const char *body, size_t len)
 {
-	for (struct head_host *x = h->hosts_list; x; x = x->after)
-		if (x->link && x->number >= 0 && !head_is_own(h, x) &&
+	for (int i = 0; i < h->n_members; i++) {
+		struct head_host *x = h->members[i];
+
+		if (x && x->link && !head_is_own(h, x) &&
 			link_send_text(x->link, method, body, len) == -ENOMEM)
 			log_error("out of memory: a host gets no %s", method);
+	}
+}
+
+static void say_text(struct head_host *x, const char *method, const char *text)
+{
+	int r = text ? 0 : -ENOMEM;
+
+	if (!x->link)
+		return;
+	if (!r)
+		r = link_send_text(x->link, method, text, strlen(text));
+	if (r < 0 && r != -ECONNRESET)
+		log_error("%s cannot be sent to host %s: %s", method,
+			head_host_name(x->head, x->number), strerror(-r));
+}
+
+void head_texts_fini(struct head_texts *t)
+{
+	free(t->stop);
+	free(t->end);
 }
 
 void head_say_admitted(struct head *h, struct head_host *x, uint64_t round)
@@ -124,37 +146,36 @@ static void begin_round(struct head_host *x, const struct round_host *host)
 void head_say_start_all(struct head *h)
 {
 	_cleanup_free_ char *text = say_start_text(h);
-	size_t len = text ? strlen(text) : 0;
 
 	for (int i = 0; i < h->n_members; i++) {
 		struct head_host *x = h->members[i];
 		const struct round_host *host = x ? round_host(h->round, i) : NULL;
-		int r = -ENOMEM;
 
 		if (x)
 			head_forget_workers(x);
 		if (!host || host->state != HOST_STARTING)
 			continue;
 		begin_round(x, host);
-		if (!x->link)
-			continue;
-		if (text)
-			r = link_send_text(x->link, "Start", text, len);
-		if (r < 0 && r != -ECONNRESET)
-			log_error("Start cannot be sent to host %s: %s", host->name, strerror(-r));
+		say_text(x, "Start", text);
 	}
 }
 
-void head_say_stop(struct head *h, struct head_host *x)
+static char *say_stop_text(const struct head *h)
 {
-	const struct round_host *host = round_host(h->round, x->number);
-	json_t *body = json_pack("{s:I, s:s, s:o}", "round", (json_int_t)host->round, "reason",
-		h->why ? h->why : "membership", "cause",
-		json_text(*h->cause ? h->cause : h->change));
+	_cleanup_json_ json_t *body = json_pack("{s:I, s:s, s:o}", "round",
+		(json_int_t)round_number(h->round), "reason", h->why ? h->why : "membership",
+		"cause", json_text(*h->cause ? h->cause : h->change));
 
 	if (h->stop_timeout_ms != SPEC_UNSET)
 		json_put_int(body, "timeout_ms", h->stop_timeout_ms);
-	head_say(x, "Stop", body);
+	return json_dumps(body, JSON_COMPACT);
+}
+
+void head_say_stop(struct head *h, struct head_host *x, struct head_texts *texts)
+{
+	if (!texts->stop)
+		texts->stop = say_stop_text(h);
+	say_text(x, "Stop", texts->stop);
 }
 
 /* Of the hosts that get the verdict, the one with the lowest rank in the last round with workers.
@@ -173,21 +194,33 @@ static int say_reporter(const struct head *h)
 	return best ? best->number : -1;
 }
 
-void head_say_end(struct head *h, struct head_host *x)
+static char *say_end_text(const struct head *h, bool report)
 {
-	json_t *body = json_object();
+	_cleanup_json_ json_t *body = json_object();
 
 	if (h->verdict)
 		json_put(body, "verdict", json_incref(h->verdict));
+	if (report)
+		json_put(body, "report", json_true());
+	return json_dumps(body, JSON_COMPACT);
+}
+
+void head_say_end(struct head *h, struct head_host *x, struct head_texts *texts)
+{
 	if (!h->reported) {
 		h->reported = true;
 		h->reporter = say_reporter(h);
 	}
 	if (h->reporter == x->number) {
+		_cleanup_free_ char *text = say_end_text(h, true);
+
 		h->reporter = -1;
-		json_put(body, "report", json_true());
+		say_text(x, "End", text);
+		return;
 	}
-	head_say(x, "End", body);
+	if (!texts->end)
+		texts->end = say_end_text(h, false);
+	say_text(x, "End", texts->end);
 }
 
 void head_say_drain(struct head_host *x, const char *why)

@@ -114,8 +114,8 @@ bool head_has_enough(const struct head *h)
 {
 	int n = 0;
 
-	for (const struct head_host *x = h->hosts_list; x; x = x->after)
-		n += x->number >= 0;
+	for (int i = 0; i < h->n_members; i++)
+		n += h->members[i] != NULL;
 	return n >= h->spec->rendezvous.nodes_min;
 }
 

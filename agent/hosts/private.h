@@ -300,14 +300,19 @@ bool head_tell_missing(struct head *h);
 void head_is_after(struct head *h, const char *agent);
 
 /* head_say.c */
+/* Texts that are the same for all hosts, written for the first one; owned, or NULL. */
+struct head_texts {
+	char *stop, *end;
+};
+void head_texts_fini(struct head_texts *t);
 void head_say(struct head_host *x, const char *method, json_t *body);
 /* The same to all members. */
 void head_say_all(struct head *h, const char *method, const char *body, size_t len);
 void head_say_admitted(struct head *h, struct head_host *x, uint64_t round);
 void head_say_assign(struct head *h, struct head_host *x);
-void head_say_stop(struct head *h, struct head_host *x);
+void head_say_stop(struct head *h, struct head_host *x, struct head_texts *texts);
 void head_say_start_all(struct head *h);
-void head_say_end(struct head *h, struct head_host *x);
+void head_say_end(struct head *h, struct head_host *x, struct head_texts *texts);
 void head_say_drain(struct head_host *x, const char *why);
 /* why: NULL, or why what was asked is not done. */
 void head_say_reply(struct head_host *x, int64_t number, const struct error *why);

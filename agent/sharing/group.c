@@ -36,22 +36,29 @@ static int group_attempt(void *arg)
 /* --- messages to members ------------------------------------------------------------------------
  */
 
-static void say(const struct sharing_host *x, const char *method, const json_t *body)
+/* text: a JSON object; NULL: there was no memory for it. */
+static void say_text(const struct sharing_host *x, const char *method, const char *text)
 {
-	size_t len = 0;
-	_cleanup_free_ char *text = json_dump_text(body, &len);
-	int r = text ? x->group->down.send(x->arg, method, text, len) : -ENOMEM;
+	int r = text ? x->group->down.send(x->arg, method, text, strlen(text)) : -ENOMEM;
 
 	if (r < 0 && r != -ECONNRESET)
 		log_error("%s cannot be sent to a host: %s", method, strerror(-r));
 }
 
+static void say(const struct sharing_host *x, const char *method, const json_t *body)
+{
+	_cleanup_free_ char *text = json_dumps(body, JSON_COMPACT);
+
+	say_text(x, method, text);
+}
+
 static void say_to_all(const struct sharing_group *g, const char *method, const json_t *body)
 {
+	_cleanup_free_ char *text = json_dumps(body, JSON_COMPACT);
 	const struct sharing_host *x;
 
 	LIST_FOREACH (x, &g->hosts, entry)
-		say(x, method, body);
+		say_text(x, method, text);
 }
 
 static void say_board(const struct sharing_group *g)
@@ -119,12 +126,14 @@ static void group_read(void *arg, bool barrier)
 {
 	struct sharing_group *g = arg;
 	_cleanup_json_ json_t *body = NULL;
+	_cleanup_free_ char *text = NULL;
 	struct sharing_host *x;
 
 	/* The answers to the Read that is out will do. */
 	if (g->samples && !barrier)
 		return;
 	body = json_pack("{s:I, s:b}", "number", (json_int_t)++g->reads, "barrier", barrier);
+	text = json_dumps(body, JSON_COMPACT);
 	json_decref(g->samples);
 	g->samples = json_array();
 	loop_timer_arm(g->read_timer, (uint64_t)supervisor_spec(g->sv)->rendezvous.lease_ms);
@@ -133,7 +142,7 @@ static void group_read(void *arg, bool barrier)
 		x->read_due = x->n_workers > 0;
 		g->reads_due += x->read_due;
 		if (x->read_due)
-			say(x, "Read", body);
+			say_text(x, "Read", text);
 	}
 	/* Never inside: the asker is not done yet. */
 	if (loop_defer(supervisor_loop(g->sv), read_is_over, g) < 0)
