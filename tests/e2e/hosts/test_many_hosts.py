@@ -20,7 +20,7 @@ def test_a_head_leads_many_hosts_through_two_attempts(box):
     logs = box.path("logs")
     head = Head(box, HOSTS, WORKERS, logs, lease="2s")
     try:
-        done = head.life()
+        done = head.life("notice", "step")
     finally:
         head.close()
     assert done.rc == 128 + signal.SIGTERM, done.err
