@@ -118,6 +118,10 @@ class EtcdGroup(Group):
         lead = self.etcd.keys().get("lead")
         return lead and int(lead["host"].removeprefix("node"))
 
+    def wait_leader(self, *hosts):
+        return wait_for(lambda: (found := self.leader()) in hosts and [found], self.dir,
+                        what=f"one of {hosts} to lead")[0]
+
     def succeed(self, last):
         """Has the workers of that round end well; returns the results of all runs. etcd then has nothing but
         how the group ended."""
