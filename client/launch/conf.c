@@ -3,6 +3,8 @@
 #include "common/base/quote.h"
 #include "common/base/scan.h"
 #include "common/text/duration.h"
+#include "common/text/endpoint.h"
+#include "common/text/json.h"
 
 #include <errno.h>
 #include <string.h>
@@ -110,6 +112,54 @@ static int apply_rank(struct conf *c, const char *key, const char *value)
 	return launch_set(c->s, "rendezvous", "node_rank", json_integer((json_int_t)rank));
 }
 
+/* What only torchrun's etcd backends know. */
+static int apply_tls(struct conf *c, const char *key, const char *value)
+{
+	const char *name = !strcmp(key, "ssl_cert")	  ? "cert"
+			   : !strcmp(key, "ssl_cert_key") ? "key"
+							  : "ca";
+	json_t *section = json_object_get(c->s->doc, "rendezvous");
+	json_t *tls = json_deep_copy(json_object_get(section, "tls"));
+
+	if (!json_is_object(tls)) {
+		json_decref(tls);
+		tls = json_object();
+	}
+	json_put(tls, name, launch_text_json(c->s, OPT_RDZV_CONF, value));
+	return launch_set(c->s, "rendezvous", "tls", tls);
+}
+
+static int apply_prefix(struct conf *c, const char *key, const char *value)
+{
+	return launch_set(
+		c->s, "rendezvous", "prefix", launch_text_json(c->s, OPT_RDZV_CONF, value));
+}
+
+/* Puts the scheme before endpoints that have none. */
+static int apply_protocol(struct conf *c, const char *key, const char *value)
+{
+	const json_t *section = json_object_get(c->s->doc, "rendezvous");
+	const char *endpoints = json_get_string(section, "endpoints", "");
+	_cleanup_free_ char *copy = strdup(endpoints), *all = strdup("");
+	char *rest = copy, *one;
+
+	if (strcmp(value, "http") != 0 && strcmp(value, "https") != 0)
+		return conf_expected(c, key, "http or https", value);
+	while (copy && all && (one = strsep(&rest, ",")) != NULL && *one) {
+		char *longer = NULL;
+
+		if (asprintf(&longer, "%s%s%s%s%s", all, *all ? "," : "",
+			    endpoint_without_scheme(one) == one ? value : "",
+			    endpoint_without_scheme(one) == one ? "://" : "", one) < 0)
+			longer = NULL;
+		free(all);
+		all = longer;
+	}
+	if (!copy || !all)
+		return launch_no_memory(c->s);
+	return *all ? launch_set(c->s, "rendezvous", "endpoints", json_string(all)) : 0;
+}
+
 static int check_duration(struct conf *c, const char *key, const char *value)
 {
 	int64_t ms;
@@ -133,6 +183,11 @@ static const struct {
 	{ "keep_alive_max_attempt", apply_attempts },
 	{ "is_host", apply_is_host },
 	{ "rank", apply_rank },
+	{ "protocol", apply_protocol },
+	{ "ssl_cert", apply_tls },
+	{ "ssl_cert_key", apply_tls },
+	{ "ca_cert", apply_tls },
+	{ "etcd_prefix", apply_prefix },
 	/* without effect */
 	{ "close_timeout", check_duration },
 	{ "heartbeat_timeout", check_duration },

@@ -22,6 +22,10 @@ static const struct {
 	/* etcd */
 	{ "--nnodes=2:3 --rdzv-backend=etcd-v2 --rdzv-endpoint=http://e1:2379,[::1] --rdzv-id=x p",
 		"{'nodes':'2:3','backend':'etcd','endpoints':'http://e1:2379,[::1]','id':'x'}" },
+	{ "--nnodes=2 --rdzv-backend=etcd --rdzv-endpoint=a,http://b --rdzv-id=x "
+	  "--rdzv-conf=protocol=https,ca_cert=/c,ssl_cert=/d,ssl_cert_key=/e,etcd_prefix=/p p",
+		"{'nodes':'2:2','backend':'etcd','endpoints':'https://a,http://b','id':'x',"
+		"'tls':{'ca':'/c','cert':'/d','key':'/e'},'prefix':'/p'}" },
 	/* static */
 	{ "--nnodes=2 --node-rank=0 --master-addr=h p",
 		"{'nodes':'2:2','node_rank':0,'master_addr':'h'}" },
@@ -90,6 +94,8 @@ static const struct {
 	{ "--nnodes=2 --rdzv-backend=etcd-v2 --rdzv-id=x p",
 		"--rdzv-endpoint: expected the addresses of etcd, which the backend \"etcd\" "
 		"needs" },
+	{ "--nnodes=2 --rdzv-backend=etcd --rdzv-endpoint=h --rdzv-id=x --rdzv-conf=protocol=ftp p",
+		"--rdzv-conf: protocol: expected http or https, got \"ftp\"" },
 	{ "--nnodes=2 --rdzv-endpoint=h,i p",
 		"--rdzv-endpoint: expected HOST or HOST:PORT, got \"h,i\"" },
 	{ "--nnodes=2 --rdzv-backend=c10d p",
