@@ -21,6 +21,7 @@ struct conf {
 	int64_t interval_ms; /* of keep-alives; torchrun's default */
 	int64_t attempts;
 	bool lease; /* one of these two is given */
+	bool etcd;
 };
 
 static int conf_expected(
@@ -112,7 +113,7 @@ static int apply_rank(struct conf *c, const char *key, const char *value)
 	return launch_set(c->s, "rendezvous", "node_rank", json_integer((json_int_t)rank));
 }
 
-/* What only torchrun's etcd backends know. */
+/* Keys of torchrun's etcd backends. */
 static int apply_tls(struct conf *c, const char *key, const char *value)
 {
 	const char *name = !strcmp(key, "ssl_cert")	  ? "cert"
@@ -175,24 +176,25 @@ static int check_store_type(struct conf *c, const char *key, const char *value)
 static const struct {
 	const char *name;
 	int (*apply)(struct conf *c, const char *key, const char *value);
+	bool etcd; /* unknown to other backends */
 } keys[] = {
-	{ "join_timeout", apply_join_timeout },
-	{ "timeout", apply_join_timeout },
-	{ "last_call_timeout", apply_last_call },
-	{ "keep_alive_interval", apply_interval },
-	{ "keep_alive_max_attempt", apply_attempts },
-	{ "is_host", apply_is_host },
-	{ "rank", apply_rank },
-	{ "protocol", apply_protocol },
-	{ "ssl_cert", apply_tls },
-	{ "ssl_cert_key", apply_tls },
-	{ "ca_cert", apply_tls },
-	{ "etcd_prefix", apply_prefix },
+	{ "join_timeout", apply_join_timeout, false },
+	{ "timeout", apply_join_timeout, false },
+	{ "last_call_timeout", apply_last_call, false },
+	{ "keep_alive_interval", apply_interval, false },
+	{ "keep_alive_max_attempt", apply_attempts, false },
+	{ "is_host", apply_is_host, false },
+	{ "rank", apply_rank, false },
+	{ "protocol", apply_protocol, true },
+	{ "ssl_cert", apply_tls, true },
+	{ "ssl_cert_key", apply_tls, true },
+	{ "ca_cert", apply_tls, true },
+	{ "etcd_prefix", apply_prefix, true },
 	/* without effect */
-	{ "close_timeout", check_duration },
-	{ "heartbeat_timeout", check_duration },
-	{ "read_timeout", check_duration },
-	{ "store_type", check_store_type },
+	{ "close_timeout", check_duration, false },
+	{ "heartbeat_timeout", check_duration, false },
+	{ "read_timeout", check_duration, false },
+	{ "store_type", check_store_type, false },
 };
 
 static int apply(struct conf *c, const char *key, const char *value)
@@ -200,7 +202,7 @@ static int apply(struct conf *c, const char *key, const char *value)
 	char origin[LAUNCH_PET_MAX], q[QUOTE_MAX];
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-		if (!strcmp(key, keys[i].name))
+		if (!strcmp(key, keys[i].name) && (!keys[i].etcd || c->etcd))
 			return keys[i].apply(c, key, value);
 	return launch_warn(c->s, "%s: the unknown key %s has no effect",
 		launch_origin(c->s, OPT_RDZV_CONF, origin), quote_text(key, q));
@@ -258,7 +260,12 @@ int launch_rdzv_conf(struct launch_state *s, enum launch_id id, const char *text
 
 int launch_conf(struct launch_state *s, int hosts)
 {
-	struct conf c = { .s = s, .hosts = hosts, .interval_ms = 5000, .attempts = 3 };
+	const char *backend = json_get_string(json_object_get(s->doc, "rendezvous"), "backend", "");
+	struct conf c = { .s = s,
+		.hosts = hosts,
+		.interval_ms = 5000,
+		.attempts = 3,
+		.etcd = !strncmp(backend, "etcd", 4) };
 	const char *text = s->values[OPT_RDZV_CONF];
 	_cleanup_free_ char *copy = strdup(text ? text : "");
 	char *rest = copy, *word;
