@@ -26,13 +26,11 @@ agent_SRC := \
 	agent/hosts/head_say.c \
 	agent/hosts/head_tenure.c \
 	agent/hosts/lead.c \
-	agent/hosts/lead_etcd.c \
 	agent/hosts/lead_keep.c \
 	agent/hosts/lead_keys.c \
 	agent/hosts/lead_reach.c \
 	agent/hosts/lead_store.c \
 	agent/hosts/leave.c \
-	agent/hosts/local_address.c \
 	agent/hosts/member.c \
 	agent/hosts/member_calls.c \
 	agent/hosts/member_hear.c \
@@ -41,7 +39,6 @@ agent_SRC := \
 	agent/hosts/relay.c \
 	agent/hosts/settings.c \
 	agent/link/beat.c \
-	agent/link/address.c \
 	agent/link/bind.c \
 	agent/link/channel.c \
 	agent/link/dial.c \

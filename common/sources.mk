@@ -6,6 +6,7 @@ common_SRC := \
 	common/base/error.c \
 	common/base/file.c \
 	common/base/hash_chain.c \
+	common/base/local_address.c \
 	common/base/log.c \
 	common/base/paths.c \
 	common/base/platform.c \
@@ -18,6 +19,7 @@ common_SRC := \
 	common/base/signals.c \
 	common/base/similar.c \
 	common/base/status.c \
+	common/base/socket_address.c \
 	common/base/stdfds.c \
 	common/base/sweep.c \
 	common/base/user_name.c \
@@ -26,6 +28,7 @@ common_SRC := \
 	common/etcd/decode.c \
 	common/etcd/encode.c \
 	common/etcd/failure.c \
+	common/etcd/from_spec.c \
 	common/etcd/request.c \
 	common/etcd/split.c \
 	common/etcd/watch.c \

@@ -3,7 +3,6 @@
 unit_TESTS := \
 	agent/files/file_system \
 	agent/files/inotify \
-	agent/hosts/local_address \
 	agent/hosts/settings \
 	agent/link/beat \
 	agent/link/dial \
@@ -99,6 +98,7 @@ unit_TESTS := \
 	client/verbs/verbs \
 	common/base/budget \
 	common/base/file \
+	common/base/local_address \
 	common/base/paths \
 	common/base/platform \
 	common/base/printable \
@@ -181,7 +181,6 @@ unit_TESTS := \
 	worker/work
 # Those of them whose tests leave nothing behind in their process: no child, thread or signal.
 pure_TESTS := \
-	agent/hosts/local_address \
 	agent/hosts/settings \
 	agent/link/beat \
 	agent/link/link \
@@ -249,6 +248,7 @@ pure_TESTS := \
 	client/verbs/completion \
 	client/verbs/verbs \
 	common/base/budget \
+	common/base/local_address \
 	common/base/platform \
 	common/base/signals \
 	common/base/similar \

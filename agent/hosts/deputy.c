@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/hosts/private.h"
-#include "agent/link/address.h"
 #include "agent/process/fence.h"
 #include "common/base/log.h"
+#include "common/base/socket_address.h"
 #include "common/text/endpoint.h"
 #include "common/text/json.h"
 
@@ -52,13 +52,13 @@ static int deputy_listen(struct hosts *h, struct error *err)
 
 	if (link_local_at(h->member->link, &a.at[0]) < 0)
 		return error_set(err, -ENOTCONN, "there is no link to the head");
-	link_address_set_port(&a.at[0], 0);
+	socket_address_set_port(&a.at[0], 0);
 	return link_listen_new(supervisor_loop(h->sv), &a, &o, &h->deputy, err);
 }
 
 void deputy_hear(struct hosts *h, const char *word)
 {
-	char address[LINK_ADDRESS_MAX];
+	char address[SOCKET_ADDRESS_MAX];
 	struct error err = { 0 };
 	int r = 0;
 
@@ -130,7 +130,7 @@ static int deputy_address(const char *text, struct sockaddr_storage *ret)
 		ret->ss_family = AF_INET6;
 	else
 		return -EINVAL;
-	link_address_set_port(ret, e.port);
+	socket_address_set_port(ret, e.port);
 	return 0;
 }
 
@@ -148,6 +148,6 @@ int head_hear_deputy(struct head_host *x, const char *address, struct error *err
 		x->head->deputy_word, text, sizeof(text));
 	if (len > 0)
 		fence_last_word((const struct sockaddr *)&to,
-			link_address_len((const struct sockaddr *)&to), text, (size_t)len);
+			socket_address_len((const struct sockaddr *)&to), text, (size_t)len);
 	return 0;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/hosts/hosts.h"
-#include "agent/hosts/local_address.h"
 #include "agent/hosts/private.h"
 #include "agent/link/resolve.h"
 #include "common/base/file.h"
+#include "common/base/local_address.h"
 #include "common/base/log.h"
 #include "common/text/endpoint.h"
 #include "common/text/json.h"
@@ -18,8 +18,6 @@
 /*
  * Joins the core to the member of this host and, where this host leads, to the head.
  */
-
-enum { STATIC_PORT_APART = 10000 };
 
 struct hosts *hosts_of(const struct supervisor *sv)
 {
@@ -67,27 +65,6 @@ void hosts_hand_over(struct hosts *h)
 		lead_remove(h->lead);
 	else
 		lead_resign(h->lead);
-}
-
-/* Where the head's links are. A static group has a master, at whose address they are, too. */
-static int hosts_endpoint(struct hosts *h, struct error *err)
-{
-	const struct spec_rendezvous *z = &h->spec->rendezvous;
-	const char *addr = z->master_addr;
-	int port = z->master_port;
-
-	/* Each master's port has another one for links, outside the range of outgoing connections.
-	 */
-	port = !port				 ? ENDPOINT_PORT
-	       : port > STATIC_PORT_APART + 1024 ? port - STATIC_PORT_APART
-						 : port + STATIC_PORT_APART;
-	if (z->backend == SPEC_RENDEZVOUS_ETCD)
-		return 0; /* the one of who leads */
-	if (z->backend != SPEC_RENDEZVOUS_STATIC)
-		h->endpoint = strdup(z->endpoints);
-	else if (asprintf(&h->endpoint, strchr(addr, ':') ? "[%s]:%d" : "%s:%d", addr, port) < 0)
-		h->endpoint = NULL;
-	return h->endpoint ? 0 : error_set(err, -ENOMEM, "out of memory");
 }
 
 static int hosts_names(struct hosts *h, struct error *err)
@@ -155,7 +132,8 @@ static int hosts_init(struct supervisor *sv, struct error *err)
 	feature_set_state(sv, &hosts_feature, h);
 	h->sv = sv;
 	h->spec = supervisor_spec(sv);
-	if ((r = hosts_names(h, err)) < 0 || (r = hosts_endpoint(h, err)) < 0 ||
+	if ((r = hosts_names(h, err)) < 0 ||
+		(r = spec_rendezvous_endpoint(z, &h->endpoint, err)) < 0 ||
 		(r = local_address_find(z->address, &h->address, err)) < 0 ||
 		(r = hosts_secret(h, err)) < 0)
 		return r;

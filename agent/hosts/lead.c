@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/hosts/local_address.h"
 #include "agent/hosts/private.h"
-#include "agent/link/address.h"
 #include "common/base/file.h"
+#include "common/base/local_address.h"
 #include "common/base/log.h"
+#include "common/base/socket_address.h"
 #include "common/text/endpoint.h"
 #include "common/text/json.h"
 
@@ -324,7 +324,7 @@ static void claim_answered(void *arg, const struct etcd_answer *a)
 static int claim_values(struct lead *l, char **ret_lead, char **ret_run)
 {
 	_cleanup_json_ json_t *run = NULL, *lead = NULL;
-	char address[LINK_ADDRESS_MAX];
+	char address[SOCKET_ADDRESS_MAX];
 	size_t len;
 
 	link_listen_address(l->candidate->listen, address);
@@ -404,7 +404,7 @@ static int claim_listen(struct lead *l, struct error *err)
 		return r;
 	r = head_new(l->hosts, &l->addresses, state, &l->candidate, err);
 	for (size_t i = 0; r == -EADDRINUSE && i < l->addresses.n; i++) /* another group's head */
-		link_address_set_port(&l->addresses.at[i], 0);
+		socket_address_set_port(&l->addresses.at[i], 0);
 	return r == -EADDRINUSE ? head_new(l->hosts, &l->addresses, state, &l->candidate, err) : r;
 }
 
@@ -489,8 +489,20 @@ static void claim_resolved(void *arg, const struct link_addresses *a, const stru
 		return;
 	}
 	for (size_t i = 0; i < l->addresses.n; i++)
-		link_address_set_port(&l->addresses.at[i], ENDPOINT_PORT);
+		socket_address_set_port(&l->addresses.at[i], ENDPOINT_PORT);
 	claim_grant(l);
+}
+
+/* An address of etcd, round and round. */
+static int claim_endpoint(struct lead *l, struct endpoint *ret, struct error *err)
+{
+	size_t n = 0;
+	_cleanup_free_ char **endpoints = etcd_endpoints(l->hosts->spec->rendezvous.endpoints, &n);
+
+	if (!endpoints)
+		return error_set(err, -ENOMEM, "out of memory");
+	return endpoint_parse(endpoint_without_scheme(endpoints[l->endpoint % n]),
+		"rendezvous.endpoints", ret, err);
 }
 
 /* The address that was given for this host, or else those from which it reaches etcd. */
@@ -503,7 +515,7 @@ static void claim_resolve(struct lead *l)
 	if (l->hosts->address)
 		snprintf(e.host, sizeof(e.host), "%s", l->hosts->address);
 	else
-		r = lead_endpoint(l, &e, &err);
+		r = claim_endpoint(l, &e, &err);
 	if (r == 0)
 		r = link_resolve_new(
 			supervisor_loop(l->hosts->sv), &e, claim_resolved, l, &l->resolve);
@@ -550,7 +562,7 @@ static void lead_on_turn(void *arg)
 static void lead_lead(struct lead *l)
 {
 	struct hosts *h = l->hosts;
-	char address[LINK_ADDRESS_MAX];
+	char address[SOCKET_ADDRESS_MAX];
 
 	lead_reach_end(l);
 	loop_timer_disarm(l->retry);
@@ -733,7 +745,7 @@ int lead_new(struct hosts *h, struct lead **ret, struct error *err)
 	if (!l)
 		return error_set(err, -ENOMEM, "out of memory");
 	l->hosts = h;
-	r = lead_etcd_new(l, err);
+	r = etcd_new_from_spec(supervisor_loop(h->sv), &h->spec->rendezvous, &l->etcd, err);
 	if (r < 0)
 		return r;
 	l->dirty = json_object();

@@ -10,7 +10,6 @@
  *   lead_reach.c  hosts that cannot reach the one that leads, which then leaves the lead to another
  *   lead_keys.c   the head: persistent keys of workers
  *   lead_store.c  what stands in etcd, as text
- *   lead_etcd.c   the client of etcd
  *   lead_keep.c   the head: keeps the lead, records rounds, and removes all at the end
  *
  * Below PREFIX/ID/ stand lead (who leads; on the lease of that), run (the secret of the group's
@@ -23,7 +22,7 @@
 #include "agent/rounds/tenure.h"
 #include "common/base/cleanup.h"
 #include "common/base/error.h"
-#include "common/etcd/etcd.h"
+#include "common/etcd/from_spec.h"
 #include "common/loop/loop.h"
 
 #include <jansson.h>
@@ -217,7 +216,3 @@ void lead_entry_fini(struct lead_entry *e);
 json_t *lead_state_now(const struct head *h, int64_t term, const char *without);
 /* LEAD_SECRET bytes. -EIO. */
 _must_check_ int lead_secret(char *text);
-
-/* lead_etcd.c: the client, from the specification; and an address of etcd, round and round. */
-_must_check_ int lead_etcd_new(struct lead *l, struct error *err);
-_must_check_ int lead_endpoint(struct lead *l, struct endpoint *ret, struct error *err);

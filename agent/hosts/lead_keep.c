@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/hosts/private.h"
-#include "agent/link/address.h"
 #include "common/base/log.h"
+#include "common/base/socket_address.h"
 #include "common/text/json.h"
 
 #include <errno.h>
@@ -192,7 +192,7 @@ static int keep_reclaim(struct lead *l)
 		.n_then = l->refounds ? 2 : 1,
 		.else_ops = gets,
 		.n_else = 2 };
-	char address[LINK_ADDRESS_MAX];
+	char address[SOCKET_ADDRESS_MAX];
 	size_t len;
 
 	link_listen_address(l->hosts->head->listen, address);

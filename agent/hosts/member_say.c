@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/hosts/private.h"
-#include "agent/link/address.h"
 #include "agent/sharing/service.h"
 #include "common/base/log.h"
+#include "common/base/socket_address.h"
 #include "common/text/json.h"
 
 #include <errno.h>
@@ -44,7 +44,7 @@ void member_address(const struct member *m, char *text)
 	const char *given = m->hosts->address;
 
 	if (given) {
-		snprintf(text, LINK_ADDRESS_MAX, "%s", given);
+		snprintf(text, SOCKET_ADDRESS_MAX, "%s", given);
 		return;
 	}
 	*text = '\0';
@@ -67,7 +67,7 @@ static json_t *say_replicas(const struct member *m)
 void member_say_join(struct member *m)
 {
 	const struct spec *spec = m->hosts->spec;
-	char address[LINK_ADDRESS_MAX];
+	char address[SOCKET_ADDRESS_MAX];
 	json_t *body = json_object();
 
 	member_address(m, address);
@@ -97,7 +97,7 @@ static json_t *say_round(const struct member *m)
 
 void member_say_prepared(struct member *m)
 {
-	char address[LINK_ADDRESS_MAX];
+	char address[SOCKET_ADDRESS_MAX];
 	json_t *body = say_round(m);
 
 	member_address(m, address);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/link/address.h"
 #include "agent/link/private.h"
+#include "common/base/socket_address.h"
 
 #include <errno.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static int bind_one(const struct sockaddr *a, int *ret)
 	if (fd < 0)
 		return -errno;
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
-		bind(fd, a, link_address_len(a)) < 0 || listen(fd, BACKLOG) < 0)
+		bind(fd, a, socket_address_len(a)) < 0 || listen(fd, BACKLOG) < 0)
 		return -errno;
 	*ret = TAKE_FD(fd);
 	return 0;
@@ -24,13 +24,13 @@ static int bind_one(const struct sockaddr *a, int *ret)
 
 static int cannot_listen(const struct sockaddr *a, int code, struct error *err)
 {
-	char at[LINK_ADDRESS_MAX], here[512];
+	char at[SOCKET_ADDRESS_MAX], here[512];
 
-	link_address_text(a, link_address_len(a), at);
+	socket_address_text(a, socket_address_len(a), at);
 	if (code != -EADDRNOTAVAIL)
 		return error_field(err, code, LINK_ENDPOINT_FIELD, "cannot listen on %s: %s", at,
 			strerror(-code));
-	link_address_list(here, sizeof(here));
+	socket_address_list(here, sizeof(here));
 	return error_field(err, code, LINK_ENDPOINT_FIELD,
 		"expected an address of this host (%s), got %s", here, at);
 }

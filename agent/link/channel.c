@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/link/channel.h"
 
-#include "agent/link/address.h"
 #include "agent/link/tls.h"
 #include "common/base/log.h"
 #include "common/base/printable.h"
+#include "common/base/socket_address.h"
 #include "common/varlink/frame.h"
 
 #include <errno.h>
@@ -424,7 +424,7 @@ void link_channel_peer(const struct link_channel *c, char *text)
 	struct sockaddr_storage a;
 
 	link_channel_peer_at(c, &a);
-	link_address_text((struct sockaddr *)&a, sizeof(a), text);
+	socket_address_text((struct sockaddr *)&a, sizeof(a), text);
 }
 
 void link_channel_local(const struct link_channel *c, char *text)
@@ -433,7 +433,7 @@ void link_channel_local(const struct link_channel *c, char *text)
 	socklen_t len = sizeof(a);
 
 	(void)!getsockname(c->fd, (struct sockaddr *)&a, &len);
-	link_address_text((struct sockaddr *)&a, len, text);
+	socket_address_text((struct sockaddr *)&a, len, text);
 }
 
 void link_channel_tune(int fd, uint64_t timeout_ms)

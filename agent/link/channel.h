@@ -68,7 +68,7 @@ void link_channel_flush(struct link_channel *c);
 void link_channel_part(
 	struct link_channel *c, const char *text, size_t len, struct link_channels *list);
 
-/* Addresses of the peer and of this side; text of LINK_ADDRESS_MAX bytes. */
+/* Addresses of the peer and of this side; text of SOCKET_ADDRESS_MAX bytes. */
 void link_channel_peer_at(const struct link_channel *c, struct sockaddr_storage *ret);
 void link_channel_peer(const struct link_channel *c, char *text);
 void link_channel_local(const struct link_channel *c, char *text);

@@ -3,10 +3,10 @@
  * The member's side. One try is: the endpoint's addresses, then a connection to one after the
  * other, then Hello and Welcome. If any of these steps fails, the next try begins a little later.
  */
-#include "agent/link/address.h"
 #include "agent/link/private.h"
 #include "agent/link/resolve.h"
 #include "common/base/log.h"
+#include "common/base/socket_address.h"
 #include "common/text/json.h"
 
 #include <errno.h>
@@ -69,9 +69,9 @@ static void note(struct link_dial *d, int code, const char *at, const char *why)
 static void note_address(struct link_dial *d, int code)
 {
 	const struct sockaddr *a = (const struct sockaddr *)&d->addresses.at[d->next - 1];
-	char at[LINK_ADDRESS_MAX];
+	char at[SOCKET_ADDRESS_MAX];
 
-	link_address_text(a, link_address_len(a), at);
+	socket_address_text(a, socket_address_len(a), at);
 	note(d, -code, at, strerror(code));
 }
 
@@ -158,7 +158,7 @@ static int begin_connect(struct link_dial *d, const struct sockaddr *a)
 	d->fd = socket(a->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (d->fd < 0)
 		return -errno;
-	if (connect(d->fd, a, link_address_len(a)) < 0 && errno != EINPROGRESS)
+	if (connect(d->fd, a, socket_address_len(a)) < 0 && errno != EINPROGRESS)
 		return -errno;
 	r = loop_fd_new(d->link->loop, d->fd, LOOP_WRITE, on_fd, d, &d->watch);
 	if (r == 0)
@@ -232,9 +232,9 @@ static void advise(const struct link_dial *d, struct error *err)
 	char here[512];
 
 	if (!d->addresses.n || d->next == 0 || d->connected ||
-		link_address_is_here((const struct sockaddr *)&d->addresses.at[0]))
+		socket_address_is_here((const struct sockaddr *)&d->addresses.at[0]))
 		return;
-	link_address_list(here, sizeof(here));
+	socket_address_list(here, sizeof(here));
 	error_set(err, with.code, "%s; it is none of this host's addresses: %s", with.text, here);
 	snprintf(err->field, sizeof(err->field), "%s", with.field);
 }

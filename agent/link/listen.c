@@ -6,7 +6,7 @@
  */
 #include "agent/link/listen.h"
 
-#include "agent/link/address.h"
+#include "common/base/socket_address.h"
 
 #include "agent/link/private.h"
 #include "common/base/log.h"
@@ -81,7 +81,7 @@ static void refuse(struct link_listen *s, struct link_channel *c, const struct e
 {
 	_cleanup_(varlink_buffer_fini) struct varlink_buffer b = { .data = NULL };
 	struct error shown = *why;
-	char from[LINK_ADDRESS_MAX];
+	char from[SOCKET_ADDRESS_MAX];
 
 	link_channel_peer(c, from);
 	if (link_message_refuse(&b, why) < 0)
@@ -491,5 +491,5 @@ void link_listen_address(const struct link_listen *s, char *text)
 	socklen_t len = sizeof(a);
 
 	(void)!getsockname(s->fd, (struct sockaddr *)&a, &len);
-	link_address_text((struct sockaddr *)&a, len, text);
+	socket_address_text((struct sockaddr *)&a, len, text);
 }

@@ -518,3 +518,24 @@ int spec_rendezvous_complete(struct spec_rendezvous *r)
 		r->master_port = e.port;
 	return r->master_addr ? 0 : -ENOMEM;
 }
+
+int spec_rendezvous_endpoint(const struct spec_rendezvous *r, char **ret, struct error *err)
+{
+	enum { STATIC_PORT_APART = 10000 };
+	int port = r->master_port;
+
+	*ret = NULL;
+	/* Each master's port has another one for links, outside the range of outgoing connections.
+	 */
+	port = !port				 ? ENDPOINT_PORT
+	       : port > STATIC_PORT_APART + 1024 ? port - STATIC_PORT_APART
+						 : port + STATIC_PORT_APART;
+	if (r->backend == SPEC_RENDEZVOUS_ETCD)
+		return 0;
+	if (r->backend != SPEC_RENDEZVOUS_STATIC)
+		*ret = strdup(r->endpoints);
+	else if (asprintf(ret, strchr(r->master_addr, ':') ? "[%s]:%d" : "%s:%d", r->master_addr,
+			 port) < 0)
+		*ret = NULL;
+	return *ret ? 0 : error_set(err, -ENOMEM, "out of memory");
+}

@@ -384,6 +384,12 @@ const char *spec_entrypoint(const struct spec *s);
 #define SPEC_NODES_EXPECTED "\"N\" or \"MIN:MAX\" with 1 <= MIN <= MAX <= 16384"
 _must_check_ int spec_nodes_parse(const char *text, int *ret_min, int *ret_max);
 
+/* Where the head's links are, on several hosts: the endpoint, or with "static" the master's address
+ * and a port beside its own. Returns 0 and an owned ret, NULL in it for etcd, where it is the one
+ * of the host that leads; or -ENOMEM. */
+_must_check_ int spec_rendezvous_endpoint(
+	const struct spec_rendezvous *r, char **ret, struct error *err);
+
 /* Checks a job's name: 1..64 of [A-Za-z0-9._-], not starting with '.' or '-', not ending in
  * ".latest". */
 _must_check_ int spec_check_name(const char *name, struct error *err);

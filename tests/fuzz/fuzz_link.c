@@ -5,8 +5,8 @@
  * comes before them: 0 a head, 1 a head after a Hello, 2 a member, 3 a member after a Welcome. A
  * 0xff byte gives the loop its turns between what came before it and what comes after.
  */
-#include "agent/link/address.h"
 #include "agent/link/listen.h"
+#include "common/base/socket_address.h"
 #include "common/text/json.h"
 
 #include <errno.h>
@@ -102,7 +102,7 @@ static void begin(void)
 		.listen = &listen_events
 	};
 	socklen_t len = sizeof(impostor_at);
-	char text[LINK_ADDRESS_MAX];
+	char text[SOCKET_ADDRESS_MAX];
 
 	impostor_at = (struct sockaddr_in){ .sin_family = AF_INET,
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };

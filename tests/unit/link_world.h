@@ -4,10 +4,10 @@
 /* A head that listens on loopback, members that connect to it, and raw peers, all in one loop whose
  * clock is frozen: only a test lets time pass. Included once by each test program. */
 
-#include "agent/link/address.h"
 #include "agent/link/channel.h"
 #include "agent/link/listen.h"
 #include "agent/link/message.h"
+#include "common/base/socket_address.h"
 #include "common/text/json.h"
 #include "tests/unit/random.h"
 
@@ -141,7 +141,7 @@ static inline void start_head(int port)
 
 static inline int head_port(void)
 {
-	char text[LINK_ADDRESS_MAX];
+	char text[SOCKET_ADDRESS_MAX];
 
 	link_listen_address(head, text);
 	return atoi(strrchr(text, ':') + 1);

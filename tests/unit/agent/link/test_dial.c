@@ -49,12 +49,12 @@ START_TEST(loopback_is_here_and_test_networks_are_not)
 	struct link_addresses a = loopback(1);
 	char text[512];
 
-	ck_assert(link_address_is_here((struct sockaddr *)&a.at[0]));
+	ck_assert(socket_address_is_here((struct sockaddr *)&a.at[0]));
 	((struct sockaddr_in *)&a.at[0])->sin_addr.s_addr = inet_addr("192.0.2.1");
-	ck_assert(!link_address_is_here((struct sockaddr *)&a.at[0]));
-	link_address_list(text, sizeof(text));
+	ck_assert(!socket_address_is_here((struct sockaddr *)&a.at[0]));
+	socket_address_list(text, sizeof(text));
 	ck_assert_ptr_nonnull(strstr(text, "127.0.0.1 (lo)"));
-	link_address_list(text, 8);
+	socket_address_list(text, 8);
 	ck_assert_uint_lt(strlen(text), 8);
 }
 END_TEST

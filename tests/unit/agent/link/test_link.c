@@ -9,7 +9,7 @@ static void up(int i)
 
 START_TEST(a_link_comes_up_and_each_side_knows_the_other)
 {
-	char address[LINK_ADDRESS_MAX], end[16];
+	char address[SOCKET_ADDRESS_MAX], end[16];
 
 	up(0);
 	ck_assert_str_eq(link_peer(heads[0].link)->host, "node1");

@@ -291,7 +291,7 @@ END_TEST
 
 START_TEST(the_head_listens_on_its_address_alone)
 {
-	char text[LINK_ADDRESS_MAX];
+	char text[SOCKET_ADDRESS_MAX];
 	struct link_addresses a = loopback(head_port());
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 

@@ -111,7 +111,7 @@ START_TEST(a_link_with_a_token_resumes)
 	start_member(0, head_port());
 	assert_up(0);
 	for (int i = 0; i < 5; i++) {
-		char address[LINK_ADDRESS_MAX];
+		char address[SOCKET_ADDRESS_MAX];
 		int fd;
 
 		say(&members[0]);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/hosts/local_address.h"
+#include "common/base/local_address.h"
 
-#include "agent/link/address.h"
 #include "common/base/cleanup.h"
 #include "common/base/scan.h"
+#include "common/base/socket_address.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -70,7 +70,7 @@ static int find(const struct wanted *w, const char *text, char **ret, struct err
 		*ret = strdup(found);
 		return *ret ? 0 : error_set(err, -ENOMEM, "out of memory");
 	}
-	link_address_list(here, sizeof(here));
+	socket_address_list(here, sizeof(here));
 	return error_field(err, -EINVAL, FIELD,
 		"expected an address of this host, its network or its interface, got \"%s\"; this "
 		"host has %s",
@@ -129,7 +129,7 @@ int local_address_towards(const struct sockaddr *to, struct sockaddr_storage *re
 	_cleanup_close_ int fd = socket(to->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	socklen_t len = sizeof(*ret);
 
-	if (fd < 0 || connect(fd, to, link_address_len(to)) < 0 ||
+	if (fd < 0 || connect(fd, to, socket_address_len(to)) < 0 ||
 		getsockname(fd, (struct sockaddr *)ret, &len) < 0)
 		return -errno;
 	return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/link/address.h"
+#include "common/base/socket_address.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -10,12 +10,12 @@
 #include <stdio.h>
 #include <string.h>
 
-socklen_t link_address_len(const struct sockaddr *a)
+socklen_t socket_address_len(const struct sockaddr *a)
 {
 	return a->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 }
 
-void link_address_text(const struct sockaddr *a, socklen_t len, char *text)
+void socket_address_text(const struct sockaddr *a, socklen_t len, char *text)
 {
 	char host[48], port[8];
 
@@ -24,11 +24,11 @@ void link_address_text(const struct sockaddr *a, socklen_t len, char *text)
 		strcpy(text, "a peer");
 		return;
 	}
-	snprintf(
-		text, LINK_ADDRESS_MAX, a->sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+	snprintf(text, SOCKET_ADDRESS_MAX, a->sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host,
+		port);
 }
 
-void link_address_set_port(struct sockaddr_storage *a, int port)
+void socket_address_set_port(struct sockaddr_storage *a, int port)
 {
 	if (a->ss_family == AF_INET6)
 		((struct sockaddr_in6 *)a)->sin6_port = htons((uint16_t)port);
@@ -59,7 +59,7 @@ static bool has_address(const struct ifaddrs *i)
 	       (i->ifa_addr->sa_family == AF_INET || i->ifa_addr->sa_family == AF_INET6);
 }
 
-bool link_address_is_here(const struct sockaddr *a)
+bool socket_address_is_here(const struct sockaddr *a)
 {
 	struct ifaddrs *all;
 	bool found = is_loopback(a);
@@ -72,7 +72,7 @@ bool link_address_is_here(const struct sockaddr *a)
 	return found;
 }
 
-void link_address_list(char *text, size_t size)
+void socket_address_list(char *text, size_t size)
 {
 	struct ifaddrs *all;
 	size_t n = 0;
@@ -83,8 +83,8 @@ void link_address_list(char *text, size_t size)
 	for (const struct ifaddrs *i = all; i && n < size; i = i->ifa_next) {
 		char host[NI_MAXHOST];
 
-		if (!has_address(i) || getnameinfo(i->ifa_addr, link_address_len(i->ifa_addr), host,
-					       sizeof(host), NULL, 0, NI_NUMERICHOST))
+		if (!has_address(i) || getnameinfo(i->ifa_addr, socket_address_len(i->ifa_addr),
+					       host, sizeof(host), NULL, 0, NI_NUMERICHOST))
 			continue;
 		host[strcspn(host, "%")] = '\0';
 		n += (size_t)snprintf(

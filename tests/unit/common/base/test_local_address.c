@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/hosts/local_address.h"
+#include "common/base/local_address.h"
 
 #include <check.h>
 #include <errno.h>
