@@ -49,7 +49,7 @@ define compile
 $(call say,CC,$<)$(CC) $(1) -MMD -MP -c -o $@ $< 2> $(@:.o=.warnings); \
 	s=$$?; cat $(@:.o=.warnings) >&2; exit $$s
 endef
-GENOBJ := $(addprefix $(B)/obj/gen/,manager_idl.o worker_idl.o queue_idl.o peer_idl.o)
+GENOBJ := $(addprefix $(B)/obj/gen/,manager_idl.o worker_idl.o queue_idl.o peer_idl.o doctor_idl.o)
 
 # Everything but main() is in a library, so that tests link what runs.
 $(B)/libcommon.a: $(call obj,$(common_SRC)) $(GENOBJ)
@@ -144,6 +144,7 @@ $(B)/gen/manager_idl.c: common/varlink/io.elasticd.Manager.varlink
 $(B)/gen/worker_idl.c: common/varlink/io.elasticd.Worker.varlink
 $(B)/gen/queue_idl.c: common/varlink/io.elasticd.Queue.varlink
 $(B)/gen/peer_idl.c: common/varlink/io.elasticd.Peer.varlink
+$(B)/gen/doctor_idl.c: common/varlink/io.elasticd.Doctor.varlink
 $(B)/gen/%_idl.c:
 	@mkdir -p $(@D)
 	$(call say,GEN,$@){ printf '#include "common/varlink/%s_idl.h"\nconst char %s_idl[] =\n' $* $*; \

@@ -11,6 +11,19 @@ client_SRC := \
 	client/base/line_printer.c \
 	client/base/link.c \
 	client/base/preemption.c \
+	client/doctor/addresses.c \
+	client/doctor/doctor.c \
+	client/doctor/etcd.c \
+	client/doctor/etcd_wait.c \
+	client/doctor/host.c \
+	client/doctor/limits.c \
+	client/doctor/meeting.c \
+	client/doctor/meeting_etcd.c \
+	client/doctor/meeting_head.c \
+	client/doctor/meeting_say.c \
+	client/doctor/names.c \
+	client/doctor/places.c \
+	client/doctor/probe.c \
 	client/launch/apply.c \
 	client/launch/auto.c \
 	client/launch/command.c \
@@ -41,6 +54,7 @@ client_SRC := \
 	client/verbs/cmd_admin.c \
 	client/verbs/cmd_attach.c \
 	client/verbs/cmd_control.c \
+	client/verbs/cmd_doctor.c \
 	client/verbs/cmd_errors.c \
 	client/verbs/cmd_help.c \
 	client/verbs/cmd_hosts.c \
@@ -58,6 +72,7 @@ client_SRC := \
 	client/verbs/cmd_validate.c \
 	client/verbs/cmd_wait.c \
 	client/verbs/cmd_workers.c \
+	client/verbs/command_line.c \
 	client/verbs/completion.c \
 	client/verbs/dispatch.c \
 	client/verbs/verbs.c

@@ -26,6 +26,9 @@ struct launch_from {
 	/* run: workers get the caller's environment and directory. Else the specification has to
 	 * name the directory. */
 	bool foreground;
+	/* doctor: looks at the hosts only. Needs no program, but the number of hosts where an
+	 * endpoint is given. */
+	bool hosts_only;
 	/* Tables of further options, of the verb and of all verbs; either may be NULL. */
 	const struct arg_option *tables[2];
 	launch_option_fn option;

@@ -295,6 +295,9 @@ int launch_rendezvous(struct launch_state *s)
 
 	if (hosts > 1)
 		return set_several_hosts(s, hosts);
+	if (s->from->hosts_only && given(s, OPT_RDZV_ENDPOINT) && !s->values[OPT_STANDALONE])
+		return launch_refuse(
+			s, OPT_NNODES, "expected how many hosts meet at the endpoint, two or more");
 	r = set_one_host(s);
 	return r < 0 || s->values[OPT_STANDALONE] ? r : launch_auto_complete(s);
 }

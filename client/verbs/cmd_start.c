@@ -4,7 +4,7 @@
 #include "client/base/job.h"
 #include "client/launch/export.h"
 #include "client/launch/launch.h"
-#include "client/verbs/help.h"
+#include "client/verbs/command_line.h"
 #include "client/verbs/verbs.h"
 #include "common/base/file.h"
 #include "common/base/paths.h"
@@ -16,58 +16,6 @@
 
 /* How long start waits for the workers to execute. */
 enum { BEGIN_MS = 5000 };
-
-static int on_option(
-	void *arg, const struct arg_option *option, const char *value, struct error *err)
-{
-	struct args *args = arg;
-
-	(void)err;
-	args_set(args, option, value);
-	return !strcmp(option->name, "help");
-}
-
-/*
- * Parses the verb's command line into ret and sets ctl up. Returns 0, an exit status, or -1 if
- * nothing is left to do (help, a dry run).
- */
-static int prepare(struct ctl *ctl, struct args *args, bool foreground, struct launch *ret)
-{
-	struct launch_from from = { .foreground = foreground,
-		.tables = { ctl->verb->options, global_options },
-		.option = on_option,
-		.arg = args };
-	struct error err = { 0 };
-	int r;
-
-	/* Options before the verb keep their values. */
-	args->options[0] = ctl->verb->options;
-	args->options[1] = global_options;
-	r = launch_parse(args->argc, args->argv, &from, ret, &err);
-	if (r == 1) {
-		help_verb(stdout, ctl->verb);
-		return -1;
-	}
-	if (r == -EBADMSG) {
-		r = ctl_job_file(ctl, ret->problems);
-		launch_fini(ret);
-		return r;
-	}
-	if (r == -EINVAL)
-		return ctl_usage(ctl, "%s", err.text);
-	if (r < 0)
-		return ctl_error(ctl, foreground ? CTL_FAILED : CTL_REFUSED, "%s", err.text);
-	r = ctl_init(ctl, args);
-	for (char **w = ret->warnings; r == 0 && w && *w; w++)
-		ctl_error(ctl, 0, "warning: %s", *w);
-	if (r == 0 && ret->dry_run) {
-		ctl_print_json(ret->spec, false);
-		r = -1;
-	}
-	if (r != 0)
-		launch_fini(ret);
-	return r;
-}
 
 /* Writes the specification to a file without a name; the agent inherits its descriptor. */
 static int spec_fd(const json_t *spec)
@@ -115,7 +63,7 @@ static int become_agent(struct ctl *ctl, const json_t *spec)
 int cmd_run(struct ctl *ctl, struct args *args)
 {
 	struct launch launch = { 0 };
-	int r = prepare(ctl, args, true, &launch);
+	int r = command_line_read(ctl, args, COMMAND_RUN, &launch);
 
 	if (r != 0)
 		return r < 0 ? 0 : r;
@@ -247,7 +195,7 @@ int cmd_start(struct ctl *ctl, struct args *args)
 	int r;
 
 	signal(SIGPIPE, SIG_DFL);
-	r = prepare(ctl, args, false, &launch);
+	r = command_line_read(ctl, args, COMMAND_START, &launch);
 	if (r != 0)
 		return r < 0 ? 0 : r;
 	ctl->verdict_status = args_has(args, "follow") || args_has(args, "wait");

@@ -58,6 +58,9 @@
 	X(validate, cmd_validate, NULL, 1, MANY, "FILE...", WORDS_FILES, 0, "Check job files")     \
 	X(rm, cmd_rm, rm_options, 0, MANY, "[JOB...]", WORDS_JOBS, VERB_DAEMON | VERB_ENDS,        \
 		"Forget jobs that have ended")                                                     \
+	X(doctor, cmd_doctor, NULL, 0, MANY, "[OPTION...] [[--] PROGRAM [ARGUMENT...]]",           \
+		WORDS_COMMAND, VERB_COMMAND,                                                       \
+		"Look for what would keep groups from working on this host, or on several")        \
 	X(platform, cmd_platform, NULL, 0, 0, "", WORDS_NONE, 0,                                   \
 		"Show where this host is and what announces its end")                              \
 	X(ping, cmd_ping, NULL, 0, 0, "", WORDS_NONE, VERB_DAEMON, "Check that elasticd answers")  \
