@@ -154,9 +154,11 @@ agent_SRC := \
 	agent/rounds/natural.c \
 	agent/rounds/round.c \
 	agent/rounds/round_assign.c \
+	agent/rounds/round_blocks.c \
 	agent/rounds/round_hosts.c \
 	agent/rounds/round_machine.c \
 	agent/rounds/tenure.c \
+	agent/rounds/topology.c \
 	agent/sharing/board.c \
 	agent/sharing/calls_in.c \
 	agent/sharing/calls_out.c \

@@ -72,6 +72,7 @@ common_SRC := \
 	common/text/report.c \
 	common/text/size.c \
 	common/text/stdmap.c \
+	common/text/topology.c \
 	common/varlink/call.c \
 	common/varlink/carried.c \
 	common/varlink/client.c \

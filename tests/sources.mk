@@ -59,11 +59,13 @@ unit_TESTS := \
 	agent/rounds/model \
 	agent/rounds/natural \
 	agent/rounds/round \
+	agent/rounds/round_blocks \
 	agent/rounds/round_hosts \
 	agent/rounds/round_machine \
 	agent/rounds/round_nomem \
 	agent/rounds/tenure \
 	agent/rounds/tenure_model \
+	agent/rounds/topology \
 	agent/sharing/calls \
 	agent/store/kv \
 	agent/store/kv_nomem \
@@ -218,11 +220,13 @@ pure_TESTS := \
 	agent/rounds/model \
 	agent/rounds/natural \
 	agent/rounds/round \
+	agent/rounds/round_blocks \
 	agent/rounds/round_hosts \
 	agent/rounds/round_machine \
 	agent/rounds/round_nomem \
 	agent/rounds/tenure \
 	agent/rounds/tenure_model \
+	agent/rounds/topology \
 	agent/store/kv \
 	agent/store/kv_nomem \
 	agent/store/store \

@@ -306,6 +306,7 @@ static int head_round_new(struct head *h, const json_t *state)
 							     : ROUND_JOIN_RESTARTS,
 		.roles = { .n = (int)h->spec->n_roles, .first_only = h->first_only },
 		.digest = h->digest,
+		.segment = z->segment,
 		.round = (uint64_t)json_get_int(state, "round", 0),
 		.records = z->backend == SPEC_RENDEZVOUS_ETCD,
 	};

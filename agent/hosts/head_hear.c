@@ -2,6 +2,7 @@
 #include "agent/hosts/private.h"
 #include "common/base/log.h"
 #include "common/text/json.h"
+#include "common/text/topology.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -164,6 +165,7 @@ int head_hear_join(struct head_host *x, const json_t *p, struct error *err)
 		.last_round = (uint64_t)json_get_int(last, "round", 0),
 		.last_rank = (int)json_get_int(last, "group_rank", -1),
 		.replicas = replicas,
+		.topology = json_get_string(p, "topology", NULL),
 	};
 	char *address = strdup(json_get_string(p, "address", ""));
 	int r;
@@ -177,6 +179,9 @@ int head_hear_join(struct head_host *x, const json_t *p, struct error *err)
 	if (strcmp(digest, h->digest))
 		return settings_differ(
 			h->settings, settings, supervisor_host(h->hosts->sv), join.name, err);
+	if (join.topology && !topology_is(join.topology))
+		return error_field(
+			err, -EINVAL, "rendezvous.topology", "expected " TOPOLOGY_EXPECTED);
 	r = hear_replicas(h, json_get_array(p, "roles"), replicas, err);
 	if (!r)
 		r = hear_run(x, &join, err);

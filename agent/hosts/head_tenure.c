@@ -177,6 +177,7 @@ int head_remember(struct head *h, const json_t *state)
 			.known_round = round,
 			.last_round = round,
 			.last_rank = (int)json_get_int(one, "group_rank", -1),
+			.topology = json_get_string(one, "topology", NULL),
 		};
 		int number = round_remember(h->round, &past);
 

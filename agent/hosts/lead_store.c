@@ -65,8 +65,9 @@ json_t *lead_run_json(const char *secret, const json_t *settings)
 
 static json_t *store_host(const struct round_host *host, int rank)
 {
-	return json_pack("{s:s, s:s, s:s, s:s, s:i}", "run", host->run, "agent", host->agent,
-		"boot", host->boot, "name", host->name, "group_rank", rank);
+	return json_pack("{s:s, s:s, s:s, s:s, s:i, s:s*}", "run", host->run, "agent", host->agent,
+		"boot", host->boot, "name", host->name, "group_rank", rank, "topology",
+		host->topology);
 }
 
 static json_t *store_state(const struct head *h, int64_t term, json_t *hosts)

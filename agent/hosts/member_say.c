@@ -76,6 +76,8 @@ void member_say_join(struct member *m)
 	json_put_string(body, "address", address);
 	if (spec->rendezvous.node_rank != SPEC_UNSET)
 		json_put_int(body, "node_rank", spec->rendezvous.node_rank);
+	if (spec->rendezvous.topology)
+		json_put_string(body, "topology", spec->rendezvous.topology);
 	json_put(body, "roles", say_replicas(m));
 	json_put(body, "settings", settings_of(spec));
 	json_put_int(body, "known_round", (int64_t)m->known_round);

@@ -41,6 +41,9 @@ json_t *settings_of(const struct spec *spec)
 	json_t *list = json_array();
 	int r = settings_add(list, "rendezvous.nodes", settings_nodes(spec));
 
+	if (!r && spec->rendezvous.segment > 1)
+		r = settings_add(list, "rendezvous.segment",
+			json_integer((json_int_t)spec->rendezvous.segment));
 	/* By these a later head knows when workers of the one before are dead. */
 	if (!r && spec->rendezvous.backend == SPEC_RENDEZVOUS_ETCD)
 		r = settings_add(list, "rendezvous.lease",

@@ -2,6 +2,7 @@
 #include "agent/rounds/host_ranks.h"
 
 #include "agent/rounds/natural.h"
+#include "agent/rounds/topology.h"
 #include "common/text/ranks.h"
 
 #include <errno.h>
@@ -28,6 +29,12 @@ static int compare_ints(int a, int b)
 	return a < b ? -1 : a > b;
 }
 
+static int compare_topologies(const struct ranked_host *a, const struct ranked_host *b)
+{
+	return topology_compare(
+		a->topology ? a->topology : "", b->topology ? b->topology : "", TOPOLOGY_PARTS_MAX);
+}
+
 static int seating_compare(const void *x, const void *y)
 {
 	const struct ranked_host *a = *(struct ranked_host *const *)x,
@@ -38,6 +45,8 @@ static int seating_compare(const void *x, const void *y)
 		r = compare_ints(a->node_rank, b->node_rank);
 	if (!r && class == 1)
 		r = compare_ints(a->last_rank, b->last_rank);
+	if (!r && class == 2)
+		r = compare_topologies(a, b);
 	if (!r)
 		r = natural_compare(a->name, b->name);
 	return r ? r : natural_compare(a->boot, b->boot);

@@ -8,7 +8,7 @@
  * A host that was given a node rank gets that group rank, or the nearest one that keeps the order
  * of node ranks without a gap. A host of the last round keeps its group rank; where fewer hosts are
  * left, gaps are closed and their order stays. Newcomers get the vacant ranks, in the natural order
- * of their names.
+ * of their topologies, then of their names.
  *
  * The workers of a host have contiguous ranks: its roles in their order, the replicas of each in
  * theirs. The index of a worker within its role counts over all hosts in the order of group ranks,
@@ -22,11 +22,12 @@
 #include <stddef.h>
 
 struct ranked_host {
-	const char *name;    /* borrowed */
-	const char *boot;    /* the order of hosts with one name; borrowed */
-	int node_rank;	     /* -1: none was given */
-	int last_rank;	     /* its group rank in the last round; -1: it was not in it */
-	const int *replicas; /* of each role, as if all ran here; borrowed */
+	const char *name;     /* borrowed */
+	const char *boot;     /* the order of hosts with one name; borrowed */
+	const char *topology; /* its parts (topology.h); borrowed, NULL: none */
+	int node_rank;	      /* -1: none was given */
+	int last_rank;	      /* its group rank in the last round; -1: it was not in it */
+	const int *replicas;  /* of each role, as if all ran here; borrowed */
 
 	/* Results. */
 	int group_rank;

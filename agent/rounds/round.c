@@ -22,6 +22,8 @@ struct round *round_new(const struct round_config *config, uint64_t now_ms)
 	if (!r)
 		return NULL;
 	r->config = *config;
+	if (r->config.segment < 1)
+		r->config.segment = 1;
 	r->config.digest = strdup(config->digest);
 	r->config.roles.first_only = first_only = calloc(roles + 1, sizeof(bool));
 	r->world.roles = calloc(roles + 1, sizeof(int));
@@ -42,9 +44,14 @@ struct round *round_free(struct round *r)
 {
 	if (!r)
 		return NULL;
-	for (int i = 0; i < r->n_numbers; i++)
+	for (int i = 0; i < r->n_numbers; i++) {
+		round_leave_part(r, r->hosts[i]);
 		round_host_free(r->hosts[i]);
+	}
+	for (int i = 0; i < r->size && r->seat_parts; i++)
+		free(r->seat_parts[i]);
 	chain_fini(&r->by_run);
+	chain_fini(&r->parts);
 	free((char *)r->config.digest);
 	free((bool *)r->config.roles.first_only);
 	free(r->world.roles);
@@ -55,6 +62,10 @@ struct round *round_free(struct round *r)
 	free(r->ranked);
 	free(r->chosen);
 	free(r->space);
+	free(r->vacancies);
+	free(r->spares);
+	free(r->blocks);
+	free(r->seat_parts);
 	free(r->orders);
 	free(r);
 	return NULL;
@@ -66,6 +77,25 @@ static int round_alive(const struct round *r)
 	return r->n_in[HOST_STARTING] + r->n_in[HOST_RUNNING] + r->n_in[HOST_STOPPING];
 }
 
+static int round_at_most_max(const struct round *r, int blocks)
+{
+	int hosts = blocks * r->config.segment;
+
+	return hosts < r->config.max ? hosts : r->config.max;
+}
+
+/* How many hosts of those that wait a round may have. */
+static int round_able(const struct round *r)
+{
+	return round_at_most_max(r, r->blocks_waiting);
+}
+
+/* ... with those that have workers. */
+static int round_able_with_seated(const struct round *r)
+{
+	return round_at_most_max(r, r->blocks_here);
+}
+
 /* When a round begins with the hosts that wait, which are MIN or more. */
 static uint64_t round_begin_ms(const struct round *r)
 {
@@ -75,7 +105,7 @@ static uint64_t round_begin_ms(const struct round *r)
 
 	if (r->n_in[HOST_MISSING])
 		return ROUND_NEVER;
-	if (r->n_in[HOST_WAITING] >= r->config.max || !r->patient || r->remembers)
+	if (round_able(r) >= r->config.max || !r->patient || r->remembers)
 		wait = 0;
 	begin = later(r->enough_ms, wait);
 	return begin > r->next_ms ? begin : r->next_ms;
@@ -83,12 +113,11 @@ static uint64_t round_begin_ms(const struct round *r)
 
 static uint64_t round_grow_ms(const struct round *r)
 {
-	int waiting = r->n_in[HOST_WAITING];
+	int able = round_able_with_seated(r);
 
-	if (!waiting || r->seats >= r->config.max || r->saving ||
-		r->config.on_join == ROUND_JOIN_WAITS)
+	if (able <= r->seats || r->saving || r->config.on_join == ROUND_JOIN_WAITS)
 		return ROUND_NEVER;
-	if (r->seats + waiting >= r->config.max)
+	if (able >= r->config.max)
 		return r->waiting_ms;
 	return later(r->waiting_ms, r->config.join_delay_ms);
 }
@@ -97,9 +126,8 @@ uint64_t round_due_ms(const struct round *r)
 {
 	switch (r->state) {
 	case ROUND_GATHERING:
-		return r->n_in[HOST_WAITING] < r->config.min
-			       ? later(r->short_ms, r->config.join_timeout_ms)
-			       : round_begin_ms(r);
+		return round_able(r) < r->config.min ? later(r->short_ms, r->config.join_timeout_ms)
+						     : round_begin_ms(r);
 	case ROUND_PREPARING:
 		return r->prepared_by_ms;
 	case ROUND_RUNNING:
@@ -121,7 +149,7 @@ uint64_t round_due_ms(const struct round *r)
 /* Since when there are enough hosts, or too few. */
 static void round_count_waiting(struct round *r, uint64_t now_ms)
 {
-	if (r->n_in[HOST_WAITING] < r->config.min) {
+	if (round_able(r) < r->config.min) {
 		r->remembers = r->remembers && r->n_in[HOST_MISSING];
 		r->enough_ms = ROUND_NEVER;
 		r->patient = true;
@@ -152,7 +180,7 @@ static enum round_event round_next_event(struct round *r, uint64_t now_ms)
 		round_count_waiting(r, now_ms);
 		if (round_due_ms(r) > now_ms)
 			return ROUND_EV_N;
-		return r->n_in[HOST_WAITING] < r->config.min ? ROUND_EV_TIMEOUT : ROUND_EV_BEGIN;
+		return round_able(r) < r->config.min ? ROUND_EV_TIMEOUT : ROUND_EV_BEGIN;
 	case ROUND_PREPARING:
 		return round_preparing_event(r, now_ms);
 	case ROUND_RECORDING:
@@ -181,12 +209,14 @@ static enum round_event round_next_event(struct round *r, uint64_t now_ms)
 
 static void round_start(struct round *r, uint64_t now_ms)
 {
+	r->last_seats = 0;
 	for (int i = 0; i < r->n_numbers; i++) {
 		struct round_host *h = r->hosts[i];
 
 		if (h && h->state == HOST_PREPARED) {
 			h->last_round = r->round;
 			h->last_rank = h->group_rank;
+			round_note_seat(r, h->group_rank, h->parts);
 		}
 	}
 	r->started = true;

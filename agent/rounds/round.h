@@ -19,6 +19,10 @@
  * lived and died. A host that comes back while the group ends gets the verdict. Each message costs
  * a constant time, a round some n log n.
  *
+ * With segments, the hosts of a round are whole blocks of that many consecutive ranks, whose
+ * topologies share the first part; hosts that fill no block wait. A block of the last round stays
+ * where it can. The seat of a host that is gone gets the one that stands nearest to it.
+ *
  * A head that follows another one names the hosts of the last round that it knows: nothing begins
  * before each of them has joined or is gone. Where a host tells of a round that the head does not
  * know, nothing begins before the head is as old as a lease. Where a store knows of each round
@@ -51,6 +55,7 @@ struct round_config {
 	const char *digest;	   /* of what all hosts must agree on; copied */
 	uint64_t round;		   /* the last one of the head before; 0: there was none */
 	bool records;		   /* a store knows of each round before it starts (tenure.h) */
+	int segment;		   /* hosts of a block; min and max are multiples; 0 as 1 */
 };
 
 /* What JOIN says; all is copied. */
@@ -65,10 +70,12 @@ struct round_join {
 	uint64_t last_round;  /* in which it had workers, <= known_round; 0: none that it knows */
 	int last_rank;	      /* its group rank there */
 	const int *replicas;  /* of each role */
+	const char *topology; /* where the host stands (common/text/topology.h); NULL: unknown */
 };
 
 struct round_host {
 	char *run, *agent, *boot, *name;
+	char *topology; /* as in JOIN, or NULL */
 	enum host_state state;
 	bool leaving;
 	int number; /* by which the caller knows it; free for another one after DROP */
@@ -85,6 +92,9 @@ struct round_host {
 	int last_rank;
 
 	/* The module's own. */
+	char *parts;		 /* of the topology */
+	struct round_part *part; /* NULL: there are no segments */
+	int wish;		 /* the rank that it shall have in the round that begins; -1: any */
 	struct chain_node by_run;
 	uint64_t turn; /* of joining */
 };

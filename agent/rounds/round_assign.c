@@ -7,16 +7,14 @@
 
 /* Which hosts are in a round, and with which ranks. */
 
-/* Those of the last round first, then those that came first. */
-static int round_compare_claims(const void *x, const void *y, void *last)
+/* Those that have a place first, then those that came first. */
+static int round_compare_claims(const void *x, const void *y)
 {
 	const struct round_host *a = *(struct round_host *const *)x,
 				*b = *(struct round_host *const *)y;
-	uint64_t last_round = *(uint64_t *)last;
-	bool in_a = a->last_round == last_round, in_b = b->last_round == last_round;
 
-	if (in_a != in_b)
-		return in_a ? -1 : 1;
+	if ((a->wish < 0) != (b->wish < 0))
+		return a->wish < 0 ? 1 : -1;
 	return a->turn < b->turn ? -1 : 1;
 }
 
@@ -24,13 +22,20 @@ static int round_choose(struct round *r)
 {
 	int n = 0;
 
-	for (int i = 0; i < r->n_numbers; i++)
-		if (r->hosts[i] && r->hosts[i]->state == HOST_WAITING)
-			r->chosen[n++] = r->hosts[i];
+	for (int i = 0; i < r->n_numbers; i++) {
+		struct round_host *h = r->hosts[i];
+
+		if (!h || h->state != HOST_WAITING)
+			continue;
+		h->wish = h->last_round == r->last_round ? h->last_rank : -1;
+		r->chosen[n++] = h;
+	}
+	if (r->config.segment > 1)
+		return round_choose_blocks(r, n);
+	round_fill_seats(r, n);
 	if (n <= r->config.max)
 		return n;
-	qsort_r(r->chosen, (size_t)n, sizeof(struct round_host *), round_compare_claims,
-		&r->last_round);
+	qsort(r->chosen, (size_t)n, sizeof(struct round_host *), round_compare_claims);
 	return r->config.max;
 }
 
@@ -44,7 +49,8 @@ static void round_rank(struct round *r)
 		r->ranked[i] = (struct ranked_host){ .name = h->name,
 			.boot = h->boot,
 			.node_rank = h->node_rank,
-			.last_rank = h->last_round == r->last_round ? h->last_rank : -1,
+			.topology = h->parts,
+			.last_rank = h->wish,
 			.replicas = h->replicas,
 			.first_index = h->first_index };
 	}

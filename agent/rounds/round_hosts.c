@@ -26,6 +26,17 @@ static int orders_for(int hosts)
 	return 2 * hosts + 8;
 }
 
+static int grow_seats(struct round *r, int size)
+{
+	char **bigger = reallocarray(r->seat_parts, (size_t)size, sizeof(*bigger));
+
+	if (!bigger)
+		return -ENOMEM;
+	memset(bigger + r->size, 0, (size_t)(size - r->size) * sizeof(*bigger));
+	r->seat_parts = bigger;
+	return 0;
+}
+
 int round_reserve(struct round *r)
 {
 	int size = r->size ? 2 * r->size : FIRST_SIZE, ret = chain_reserve(&r->by_run);
@@ -44,6 +55,14 @@ int round_reserve(struct round *r)
 		ret = grow_array(&r->chosen, n, sizeof(*r->chosen));
 	if (!ret)
 		ret = grow_array(&r->space, host_ranks_space_bytes(size), 1);
+	if (!ret)
+		ret = grow_array(&r->vacancies, n, sizeof(*r->vacancies));
+	if (!ret)
+		ret = grow_array(&r->spares, n, sizeof(*r->spares));
+	if (!ret && r->config.segment > 1)
+		ret = grow_array(&r->blocks, 2 * n, sizeof(*r->blocks));
+	if (!ret)
+		ret = grow_seats(r, size);
 	if (!ret)
 		ret = grow_array(&r->orders, (size_t)orders_for(size), sizeof(*r->orders));
 	if (!ret)
@@ -68,16 +87,30 @@ struct round_host *round_host_free(struct round_host *h)
 	free(h->agent);
 	free(h->boot);
 	free(h->name);
+	free(h->topology);
+	free(h->parts);
 	free(h->replicas);
 	free(h);
 	return NULL;
 }
 DEFINE_CLEANUP(struct round_host *, round_host_free)
 
-static struct round_host *round_host_new(const struct round_join *join, int n_roles)
+/* Where it stands. With segments, hosts that do not know share a part. */
+static int round_host_stands(const struct round *r, struct round_host *h, const char *topology)
+{
+	if (topology && !(h->topology = strdup(topology)))
+		return -ENOMEM;
+	if (!topology && r->config.segment > 1)
+		topology = "-";
+	if (topology && !(h->parts = topology_parts(topology)))
+		return -ENOMEM;
+	return 0;
+}
+
+static struct round_host *round_host_new(const struct round *r, const struct round_join *join)
 {
 	_cleanup_(round_host_freep) struct round_host *h = calloc(1, sizeof(*h));
-	size_t roles = (size_t)n_roles;
+	size_t roles = (size_t)r->config.roles.n;
 
 	if (!h)
 		return NULL;
@@ -86,7 +119,8 @@ static struct round_host *round_host_new(const struct round_join *join, int n_ro
 	h->boot = strdup(join->boot);
 	h->name = strdup(join->name);
 	h->replicas = calloc(2 * roles + 1, sizeof(*h->replicas));
-	if (!h->run || !h->agent || !h->boot || !h->name || !h->replicas)
+	if (!h->run || !h->agent || !h->boot || !h->name || !h->replicas ||
+		round_host_stands(r, h, join->topology) < 0)
 		return NULL;
 	h->first_index = h->replicas + roles;
 	if (join->replicas)
@@ -124,13 +158,95 @@ const struct round_host *round_host_of_run(const struct round *r, const char *ru
 	return round_find_run(r, run);
 }
 
+static struct round_part *round_find_part(const struct round *r, const char *name)
+{
+	struct chain_node *node = chain_first(&r->parts, chain_hash(name, strlen(name)));
+
+	for (; node; node = chain_next(node)) {
+		struct round_part *part = (struct round_part *)node;
+
+		if (!strcmp(part->name, name))
+			return part;
+	}
+	return NULL;
+}
+
+static struct round_part *round_part_new(struct round *r, const char *name)
+{
+	struct round_part *part = calloc(1, sizeof(*part));
+
+	if (!part || chain_reserve(&r->parts) < 0 ||
+		!(part->name = calloc(strlen(name) + 2, 1))) { /* with an empty part */
+		free(part);
+		return NULL;
+	}
+	strcpy(part->name, name);
+	chain_put(&r->parts, &part->node, chain_hash(name, strlen(name)));
+	return part;
+}
+
+static int round_enter_part(struct round *r, struct round_host *h)
+{
+	if (r->config.segment == 1)
+		return 0;
+	h->part = round_find_part(r, h->parts);
+	if (!h->part)
+		h->part = round_part_new(r, h->parts);
+	if (!h->part)
+		return -ENOMEM;
+	h->part->members++;
+	return 0;
+}
+
+void round_leave_part(struct round *r, struct round_host *h)
+{
+	struct round_part *part = h ? h->part : NULL;
+
+	if (!part)
+		return;
+	h->part = NULL;
+	if (--part->members)
+		return;
+	chain_remove(&r->parts, &part->node);
+	free(part->name);
+	free(part);
+}
+
+static void round_count_blocks(const struct round *r, int *hosts, int by, int *blocks)
+{
+	*blocks -= *hosts / r->config.segment;
+	*hosts += by;
+	*blocks += *hosts / r->config.segment;
+}
+
+/* by 1: h is in its state from now on, -1: no longer. */
+static void round_tally(struct round *r, const struct round_host *h, int by)
+{
+	struct round_part *part = h->part ? h->part : &r->whole;
+	bool waits = h->state == HOST_WAITING;
+
+	r->n_in[h->state] += by;
+	if (waits)
+		round_count_blocks(r, &part->waiting, by, &r->blocks_waiting);
+	if (waits || h->state == HOST_STARTING || h->state == HOST_RUNNING)
+		round_count_blocks(r, &part->here, by, &r->blocks_here);
+}
+
+/* Whether hosts wait that another round has room for, but for MAX. */
+static bool round_more(const struct round *r)
+{
+	if (r->config.segment == 1)
+		return r->n_in[HOST_WAITING];
+	return r->blocks_here * r->config.segment > r->n_in[HOST_STARTING] + r->n_in[HOST_RUNNING];
+}
+
 static void round_add(struct round *r, struct round_host *h, enum host_state state)
 {
 	h->number = r->n_free ? r->free_numbers[--r->n_free] : r->n_numbers++;
 	h->state = state;
 	h->turn = r->turns++;
 	r->hosts[h->number] = h;
-	r->n_in[state]++;
+	round_tally(r, h, 1);
 	r->n_hosts++;
 	r->n_workers += round_host_workers(r, h);
 	chain_put(&r->by_run, &h->by_run, chain_hash(h->run, strlen(h->run)));
@@ -154,7 +270,8 @@ void round_begin_call(struct round *r)
 	while (r->n_dropped) {
 		struct round_host *h = r->dropped[--r->n_dropped];
 
-		r->n_in[h->state]--;
+		round_tally(r, h, -1);
+		round_leave_part(r, h);
 		r->hosts[h->number] = NULL;
 		r->free_numbers[r->n_free++] = h->number;
 		round_host_free(h);
@@ -178,11 +295,11 @@ int round_host_step(struct round *r, struct round_host *h, enum host_event event
 	if (ret)
 		return ret;
 	h->leaving |= event == HOST_EV_LEAVE;
-	if (change.next == HOST_WAITING && !r->n_in[HOST_WAITING])
+	if (change.next == HOST_WAITING && !round_more(r))
 		r->waiting_ms = now_ms;
-	r->n_in[h->state]--;
-	r->n_in[change.next]++;
+	round_tally(r, h, -1);
 	h->state = change.next;
+	round_tally(r, h, 1);
 	if (change.action == HOST_DO_DROP)
 		round_drop(r, h);
 	if (change.action != HOST_DO_NOTHING)
@@ -215,11 +332,14 @@ int round_remember(struct round *r, const struct round_join *host)
 		known.node_rank = -1;
 	if (round_reserve(r) < 0)
 		return -ENOMEM;
-	h = round_host_new(&known, r->config.roles.n);
-	if (!h)
+	h = round_host_new(r, &known);
+	if (!h || round_enter_part(r, h) < 0) {
+		round_host_free(h);
 		return -ENOMEM;
+	}
 	round_add(r, h, HOST_MISSING);
 	r->remembers = true;
+	round_note_seat(r, h->last_rank, h->parts);
 	return h->number;
 }
 
@@ -286,9 +406,9 @@ int round_join(struct round *r, const struct round_join *join, uint64_t now_ms)
 	if (join->node_rank >= r->config.max || join->known_round > INT64_MAX ||
 		join->last_round > join->known_round)
 		return -EINVAL;
-	h = round_host_new(join, r->config.roles.n);
+	h = round_host_new(r, join);
 	round_begin_call(r);
-	if (!h || round_reserve(r) < 0)
+	if (!h || round_reserve(r) < 0 || round_enter_part(r, h) < 0)
 		return -ENOMEM;
 	old = round_find_run(r, join->run);
 	if (old)
@@ -297,8 +417,9 @@ int round_join(struct round *r, const struct round_join *join, uint64_t now_ms)
 	if (why) {
 		round_order(r, ROUND_ORDER_REFUSE, why,
 			why == ROUND_WHY_NODE_RANK ? r->by_node_rank[h->node_rank] : NULL);
+		round_leave_part(r, h);
 	} else {
-		if (!r->n_in[HOST_WAITING])
+		if (!round_more(r))
 			r->waiting_ms = now_ms;
 		round_learn(r, join, now_ms);
 		round_add(r, h, HOST_WAITING);

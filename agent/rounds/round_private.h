@@ -4,8 +4,26 @@
 /* What the files of round.h share. */
 
 #include "agent/rounds/round.h"
+#include "agent/rounds/topology.h"
 
 #define ROUND_NEVER UINT64_MAX
+
+/* Hosts that may be in one block. */
+struct round_part {
+	struct chain_node node;
+	char *name;  /* the first part of their topologies; NULL: there are no segments */
+	int members; /* that the module knows */
+	int waiting; /* WAITING */
+	int here;    /* ... or STARTING or RUNNING */
+};
+
+/* A block of the round that begins. */
+struct round_block {
+	struct round_part *part;
+	int last;	   /* its place among the blocks of the last round; -1: it was not there */
+	int first, n;	   /* its hosts of the last round: chosen[first] and on */
+	uint64_t whole_at; /* a new one: the turn of the host that made it whole */
+};
 
 struct round {
 	struct round_config config;
@@ -39,10 +57,19 @@ struct round {
 	struct chain by_run;
 	struct round_host **by_node_rank;
 
+	struct round_part whole;	 /* all hosts, where there are no segments */
+	struct chain parts;		 /* else their parts */
+	int blocks_waiting, blocks_here; /* whole ones of all parts */
+
 	struct ranked_host *ranked; /* room for all hosts */
 	struct round_host **chosen;
 	void *space;
-	int seats; /* hosts of the round that has ranks */
+	struct topology_vacancy *vacancies;
+	struct topology_spare *spares;
+	struct round_block *blocks; /* twice as many; NULL: there are no segments */
+	char **seat_parts; /* of the hosts of the last round, by rank; NULL: unknown. Owned */
+	int last_seats;	   /* ... how many */
+	int seats;	   /* hosts of the round that has ranks */
 	struct ranked_world world;
 
 	struct round_order *orders;
@@ -65,6 +92,16 @@ void round_begin_call(struct round *r);
 bool round_post(struct round *r, enum round_event event, uint64_t now_ms);
 /* Posts what follows from how things stand, until nothing does. */
 void round_settle(struct round *r, uint64_t now_ms);
+/* Where the host with that rank in the last round stands. */
+void round_note_seat(struct round *r, int rank, const char *parts);
+/* h takes part in blocks no more; NULL: nothing. */
+void round_leave_part(struct round *r, struct round_host *h);
+/* Puts the hosts of the next round in r->chosen, each with its wish, of the n that are there.
+ * Returns how many these are. */
+int round_choose_blocks(struct round *r, int n);
+/* Has spares among the n hosts in r->chosen wish for seats of the last round that no other of these
+ * has: those near which they stand. */
+void round_fill_seats(struct round *r, int n);
 /* Chooses hosts of those that wait, and gives them ranks of a new round. */
 void round_assign(struct round *r, uint64_t now_ms);
 struct round_host *round_host_free(struct round_host *h);

@@ -105,7 +105,12 @@ int launch_auto_complete(struct launch_state *s)
 		r = launch_set(s, "rendezvous", "id", json_string(s->step.id));
 	if (r < 0 || s->step.hosts == 1)
 		return r;
-	if (!has(s, "node_rank"))
+	if (*s->step.topology && !has(s, "topology"))
+		r = launch_set(s, "rendezvous", "topology", json_string(s->step.topology));
+	/* Where hosts stand orders them better than Slurm's list; static needs a node rank. */
+	if (r == 0 && !has(s, "node_rank") &&
+		(master || !strcmp(backend, "static") ||
+			(!has(s, "topology") && !has(s, "segment"))))
 		r = launch_set(s, "rendezvous", "node_rank", json_integer(s->step.rank));
 	if (r == 0 && *s->step.endpoint && !master && !etcd && !has(s, "endpoints"))
 		r = launch_set(s, "rendezvous", "endpoints", json_string(s->step.endpoint));

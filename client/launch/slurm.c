@@ -244,6 +244,25 @@ static int read_hosts(
 	return r;
 }
 
+/* Where the host stands has dots between its parts; the host's name alone says nothing. */
+static int read_topology(slurm_variable_fn variable, struct slurm_step *s, struct error *err)
+{
+	const char *name = "SLURM_TOPOLOGY_ADDR", *value = get(variable, name);
+	const char *pattern = get(variable, "SLURM_TOPOLOGY_ADDR_PATTERN");
+
+	if (!value || !strchr(value, '.') || (pattern && !strcmp(pattern, "node")))
+		return 0;
+	if (strlen(value) < sizeof(s->topology) && !strchr(value, '/')) {
+		strcpy(s->topology, value);
+		for (char *p = s->topology; *p; p++)
+			if (*p == '.')
+				*p = '/';
+		if (topology_is(s->topology))
+			return 0;
+	}
+	return expected(err, name, "1 to 16 parts with dots between them", value);
+}
+
 int slurm_read(slurm_variable_fn variable, struct slurm_step *ret, struct error *err)
 {
 	enum { PORTS = 1000 };
@@ -263,6 +282,8 @@ int slurm_read(slurm_variable_fn variable, struct slurm_step *ret, struct error 
 		r = get_number(variable, "SLURM_STEP_ID", "SLURM_STEPID", UINT32_MAX, &step, err);
 	if (r == 0 && get(variable, "SLURM_RESTART_COUNT"))
 		r = get_number(variable, "SLURM_RESTART_COUNT", NULL, UINT32_MAX, &restarts, err);
+	if (r == 0)
+		r = read_topology(variable, &s, err);
 	if (r < 0)
 		return r;
 	e.port = ENDPOINT_PORT + (int)(job % PORTS);

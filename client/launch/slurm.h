@@ -8,6 +8,7 @@
 
 #include "common/base/error.h"
 #include "common/text/endpoint.h"
+#include "common/text/topology.h"
 
 enum { SLURM_ID_MAX = 80 };
 
@@ -15,6 +16,7 @@ struct slurm_step {
 	int hosts, rank;
 	char endpoint[ENDPOINT_TEXT_MAX]; /* the first host, and a port that follows from the job */
 	char id[SLURM_ID_MAX];		  /* "slurm-JOB.STEP.RESTARTS" */
+	char topology[TOPOLOGY_TEXT_MAX]; /* where this host stands; "": Slurm does not know */
 };
 
 /* The value of a variable, borrowed; NULL if it is not set. As getenv(). */

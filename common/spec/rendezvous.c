@@ -2,6 +2,7 @@
 #include "common/base/scan.h"
 #include "common/spec/table.h"
 #include "common/text/endpoint.h"
+#include "common/text/topology.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -239,6 +240,24 @@ static const struct spec_type spec_type_host_address = {
 	.format = spec_format_text,
 };
 
+static int topology_parse(
+	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
+{
+	const char *text = spec_text(ctx, key->type->expected, value);
+
+	if (!text)
+		return -EINVAL;
+	if (!topology_is(text))
+		return spec_expected(ctx, key->type->expected, value);
+	return spec_set_string(ctx, text, field);
+}
+
+static const struct spec_type spec_type_topology = {
+	.expected = TOPOLOGY_EXPECTED,
+	.parse = topology_parse,
+	.format = spec_format_text,
+};
+
 static int lead_parse(
 	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
 {
@@ -291,6 +310,8 @@ const struct spec_key spec_keys_rendezvous[] = {
 	KEY("lease", duration, spec_rendezvous, lease_ms, .min = 100),
 	KEY("join_delay", duration, spec_rendezvous, join_delay_ms),
 	KEY("on_join", enum, spec_rendezvous, on_join, .names = on_join_names),
+	KEY("topology", topology, spec_rendezvous, topology),
+	KEY("segment", int, spec_rendezvous, segment, .min = 1, .max = SPEC_NODES_MAX),
 	KEY("lead", lead, spec_rendezvous, never_leads),
 	KEY("token_file", path, spec_rendezvous, token_file),
 	KEY("store_loss", duration, spec_rendezvous, store_loss_ms),
@@ -314,6 +335,7 @@ void spec_rendezvous_init(struct spec_rendezvous *r)
 		.lease_ms = 10000,
 		.join_delay_ms = 3000,
 		.store_loss_ms = 600000,
+		.segment = 1,
 	};
 }
 
@@ -323,6 +345,7 @@ void spec_rendezvous_fini(struct spec_rendezvous *r)
 	free(r->id);
 	free(r->master_addr);
 	free(r->address);
+	free(r->topology);
 	free(r->token_file);
 	free(r->tls_cert);
 	free(r->tls_key);
@@ -488,12 +511,25 @@ static void check_master_ports(struct spec_ctx *ctx, const struct spec_rendezvou
 			"backend \"static\", got both");
 }
 
+static void check_segment(struct spec_ctx *ctx, const struct spec_rendezvous *r)
+{
+	if (r->nodes_min % r->segment || r->nodes_max % r->segment)
+		spec_note(ctx, "rendezvous.segment",
+			"expected a number that divides MIN and MAX of `nodes`, which are %d and "
+			"%d, got %d",
+			r->nodes_min, r->nodes_max, r->segment);
+	if (r->segment > 1 && r->node_rank != SPEC_UNSET)
+		spec_note(ctx, "rendezvous.segment",
+			"expected it or `node_rank`, got both: hosts get their ranks in blocks");
+}
+
 void spec_check_rendezvous(struct spec_ctx *ctx, const struct spec_rendezvous *r)
 {
 	check_security(ctx, r);
 	if (ctx->part)
 		return;
 	check_master_ports(ctx, r);
+	check_segment(ctx, r);
 	if (r->node_rank >= r->nodes_max)
 		spec_note(ctx, "rendezvous.node_rank",
 			"expected a rank below the number of hosts, which is %d, got %d",

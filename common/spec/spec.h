@@ -261,6 +261,8 @@ struct spec_rendezvous {
 	int64_t join_timeout_ms, last_call_ms, prepare_timeout_ms, lease_ms, join_delay_ms;
 	int64_t store_loss_ms;
 	enum spec_on_join on_join;
+	char *topology;	  /* where this host stands (common/text/topology.h), or NULL */
+	int segment;	  /* hosts of a block; 1: there are none */
 	bool never_leads; /* this host is no head also where it could be one */
 	char *token_file;
 	char *tls_cert, *tls_key, *tls_ca;   /* of links: all three, or none; etcd: of etcd */

@@ -511,6 +511,20 @@ static int check_required(const struct start *s, struct error *err)
 		"elasticd requires a secret of groups of several hosts");
 }
 
+/* Of several hosts, this one stands where the configuration says, where the job does not. */
+static int place_host(struct start *s, struct error *err)
+{
+	const char *topology = s->daemon->config.topology;
+	json_t *section = json_object_get(s->spec, "rendezvous");
+
+	if (!topology || s->parsed->rendezvous.topology || s->parsed->rendezvous.nodes_max < 2)
+		return 0;
+	if (json_put_string(section, "topology", topology) < 0 ||
+		!(s->parsed->rendezvous.topology = strdup(topology)))
+		return error_set(err, -ENOMEM, "out of memory");
+	return 0;
+}
+
 /* Takes spec. */
 static int begin(struct daemon *d, struct varlink_call *call, json_t *spec, const struct job *ended)
 {
@@ -552,6 +566,8 @@ static int begin(struct daemon *d, struct varlink_call *call, json_t *spec, cons
 		return 0;
 	}
 	r = choose_user(s, &err);
+	if (!r)
+		r = place_host(s, &err);
 	if (!r)
 		r = choose_name(s, &err);
 	if (!r)

@@ -7,6 +7,7 @@
 #include "common/text/duration.h"
 #include "common/text/keep.h"
 #include "common/text/size.h"
+#include "common/text/topology.h"
 
 #include <errno.h>
 #include <fnmatch.h>
@@ -27,6 +28,7 @@ enum config_type {
 	CONFIG_DURATION,
 	CONFIG_URL,
 	CONFIG_REQUIRE,
+	CONFIG_TOPOLOGY,
 };
 
 static const struct config_key {
@@ -64,6 +66,7 @@ static const struct config_key {
 	KEY("preemption", azure_endpoint, CONFIG_URL, 0, 0),
 	KEY("preemption", dmi_dir, CONFIG_PATH, 0, 0),
 	KEY("preemption", inhibit_delay, CONFIG_DURATION, 0, 0),
+	KEY("host", topology, CONFIG_TOPOLOGY, 0, 0),
 #undef KEY
 	{ "rendezvous", "require", CONFIG_REQUIRE, offsetof(struct config, require_secret), 0, 0 },
 };
@@ -119,6 +122,7 @@ void config_fini(struct config *c)
 	free(c->aws_endpoint);
 	free(c->azure_endpoint);
 	free(c->dmi_dir);
+	free(c->topology);
 	memset(c, 0, sizeof(*c));
 }
 
@@ -250,6 +254,11 @@ static int set_key(
 			return error_set(err, -EINVAL,
 				"expected http://ADDRESS[:PORT], found \"%s\"", value);
 		return set_string(slot, value, err);
+	case CONFIG_TOPOLOGY:
+		if (!topology_is(value))
+			return error_set(err, -EINVAL,
+				"expected " TOPOLOGY_EXPECTED ", found \"%s\"", value);
+		return set_string(slot, value, err);
 	case CONFIG_DURATION:
 		return duration_parse(value, NULL, slot, err);
 	case CONFIG_WORDS:
@@ -289,7 +298,7 @@ static int apply(struct config *c, const char *section, const char *name, const 
 	if (!known)
 		return error_set(err, -EINVAL,
 			"unknown section [%s]; expected [elasticd], [logs], [limits], "
-			"[preemption] or [rendezvous]",
+			"[preemption], [rendezvous] or [host]",
 			section);
 	return error_set(err, -EINVAL, "unknown key \"%s\" in section [%s]", name, section);
 }

@@ -39,7 +39,8 @@ struct config {
 	char *gce_endpoint, *aws_endpoint, *azure_endpoint; /* NULL: the cloud's own */
 	char *dmi_dir;					    /* NULL: the kernel's */
 	int64_t inhibit_delay;				    /* ms; -1: as long as logind waits */
-	bool require_secret;				    /* between hosts of a group */
+	char *topology;	     /* of this host, in jobs that have none; or NULL */
+	bool require_secret; /* between hosts of a group */
 };
 
 /* The defaults. Returns 0 or -ENOMEM. */

@@ -49,6 +49,9 @@ static inline struct round *copied_head(const struct round *r)
 	c->ranked = copied(r->ranked, n * sizeof(*r->ranked));
 	c->chosen = copied(r->chosen, n * sizeof(void *));
 	c->space = copied(r->space, host_ranks_space_bytes(r->size));
+	c->vacancies = copied(r->vacancies, n * sizeof(*r->vacancies));
+	c->spares = copied(r->spares, n * sizeof(*r->spares));
+	c->seat_parts = copied(r->seat_parts, n * sizeof(char *)); /* none is known */
 	c->orders = copied(r->orders, (2 * n + 8) * sizeof(*r->orders));
 	c->by_run = (struct chain){ 0 };
 	if (chain_reserve(&c->by_run) < 0)

@@ -201,6 +201,8 @@ static const struct spec_row rows[] = {
 	{ "rendezvous.join_delay", "[0,'0s','3s']", "[3,'-1s','']", "" },
 	{ "rendezvous.on_join", "['restart','save','wait']", "['','Restart']", "" },
 	{ "rendezvous.lead", "['auto','never']", "['','always',0]", "" },
+	{ "rendezvous.topology", "['a','pod3/rack7/node12']", "['','/','a/','a//b','a b',3]", "s" },
+	{ "rendezvous.segment", "[1]", "[0,-1,2,16385,'1']", "" },
 	{ "rendezvous.store_loss", "[0,'0s','10m']", "[3,'-1s','']", "" },
 	{ "rendezvous.user", "['root']", "['']", "s" },
 	{ "rendezvous.password_file", "['/run/password']", "['','password']", "" },

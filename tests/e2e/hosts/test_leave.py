@@ -14,9 +14,9 @@ from shared_hosts import HostsGroup
 class Daemons(Group):
     """The same under an elasticd on each host, whose lease is so long that no test waits for it."""
 
-    def __init__(self, box, count, nodes, **keys):
+    def __init__(self, box, count, nodes, config=None, **keys):
         super().__init__(box, count, nodes, lease_ms=60000, **keys)
-        self.daemons = [box.new_daemon(name=f"d{i}") for i in range(count)]
+        self.daemons = [box.new_daemon(name=f"d{i}", config=config and config[i]) for i in range(count)]
         for daemon, node in zip(self.daemons, self.net.nodes):
             daemon.prefix = node.command()
             daemon.start()

@@ -104,6 +104,22 @@ END_TEST
 
 static const char *const rules[] = { "'restart': {'max': 1}", "'restart': {'max': 2}" };
 
+START_TEST(segments_have_to_agree_and_topologies_do_not)
+{
+	struct error err = { 0 };
+	static const char *const job = "{'rendezvous': {'nodes': 4, 'endpoints': 'n', %s}, "
+				       "'roles': [{'name': 'a', 'command': ['x']}]}";
+	char texts[3][512];
+
+	snprintf(texts[0], sizeof(texts[0]), job, "'segment': 2, 'topology': 'p1'");
+	snprintf(texts[1], sizeof(texts[1]), job, "'segment': 2, 'topology': 'p2'");
+	snprintf(texts[2], sizeof(texts[2]), job, "'segment': 4, 'topology': 'p1'");
+	ck_assert_int_eq(differ(texts[0], texts[1], &err), 0);
+	ck_assert_int_eq(differ(texts[0], texts[2], &err), -EINVAL);
+	ck_assert_str_eq(err.field, "rendezvous.segment");
+}
+END_TEST
+
 START_TEST(restarts_of_a_role_have_to_agree)
 {
 	struct error err = { 0 };
@@ -131,6 +147,7 @@ int main(void)
 	tcase_add_loop_test(tc, what_differs_is_named_with_both_values_and_the_host, 0,
 		sizeof(others) / sizeof(others[0]));
 	tcase_add_test(tc, numbers_of_hosts_and_roles_have_to_agree);
+	tcase_add_test(tc, segments_have_to_agree_and_topologies_do_not);
 	tcase_add_test(tc, restarts_of_a_role_have_to_agree);
 	suite_add_tcase(s, tc);
 	srunner_run_all(r, CK_ENV);

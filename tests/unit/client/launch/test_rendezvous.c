@@ -266,6 +266,16 @@ static const struct {
 		"'id':'slurm-70123.2.0'}" },
 	{ STEP, "--master-addr=m p",
 		"{'nodes':'3:3','master_addr':'m','node_rank':1,'id':'slurm-70123.2.0'}" },
+	{ STEP "SLURM_TOPOLOGY_ADDR=s0.s[1,3].n4 SLURM_TOPOLOGY_ADDR_PATTERN=switch.switch.node",
+		"p",
+		"{'nodes':'3:3','topology':'s0/s[1,3]/n4','endpoints':'n3:29523','backend':'direct',"
+		"'id':'slurm-70123.2.0'}" },
+	{ STEP "SLURM_TOPOLOGY_ADDR=n4.x SLURM_TOPOLOGY_ADDR_PATTERN=node", "p",
+		"{'nodes':'3:3','node_rank':1,'endpoints':'n3:29523','backend':'direct',"
+		"'id':'slurm-70123.2.0'}" },
+	{ STEP "SLURM_TOPOLOGY_ADDR=s0.n4", "--master-addr=m p",
+		"{'nodes':'3:3','topology':'s0/n4','master_addr':'m','node_rank':1,'id':'slurm-"
+		"70123.2.0'}" },
 	{ "SLURM_STEP_NODELIST=n7 SLURM_NODEID=0 SLURM_JOB_ID=1 SLURM_STEP_ID=0", "p",
 		"{'nodes':'1:1','id':'slurm-1.0.0'}" },
 	{ "SLURM_STEP_NODELIST=n7 SLURM_NODEID=0 SLURM_JOB_ID=1 SLURM_STEP_ID=0", "--standalone p",
@@ -309,6 +319,9 @@ static const struct {
 		"--nnodes: auto: SLURM_STEP_TASKS_PER_NODE: expected one task of the step on each "
 		"host, got 8: start it with srun --ntasks-per-node=1" },
 	{ STEP "SLURM_STEP_NODELIST=n[", "p", "--nnodes: auto: SLURM_STEP_NODELIST: expected" },
+	{ STEP "SLURM_TOPOLOGY_ADDR=s0..n4", "p",
+		"--nnodes: auto: SLURM_TOPOLOGY_ADDR: expected 1 to 16 parts with dots between "
+		"them, got \"s0..n4\"" },
 	{ STEP, "--rdzv-backend=etcd p", "--rdzv-endpoint: expected the addresses of etcd" },
 	{ STEP, "--standalone p", "--standalone: is for one host, and there are 3" },
 	{ OMPI, "p", "--rdzv-endpoint: expected HOST or HOST:PORT, which the backend \"direct\"" },

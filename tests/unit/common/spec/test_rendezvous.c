@@ -102,6 +102,8 @@ static const struct {
 	{ "{'endpoints':'h:1'}", NULL, SPEC_RENDEZVOUS_LOCAL, 0 },
 	/* several */
 	{ "{'nodes':2,'endpoints':'h:1'}", NULL, SPEC_RENDEZVOUS_DIRECT, 0 },
+	{ "{'nodes':'4:8','endpoints':'h','segment':4,'topology':'p/r'}", NULL,
+		SPEC_RENDEZVOUS_DIRECT, 0 },
 	{ "{'nodes':'1:4','endpoints':'h'}", NULL, SPEC_RENDEZVOUS_DIRECT, 0 },
 	{ "{'nodes':2,'endpoints':'h','backend':'c10d'}", NULL, SPEC_RENDEZVOUS_DIRECT, 0 },
 	{ "{'nodes':'1:2','endpoints':'h','backend':'direct','node_rank':1}", NULL,
@@ -142,6 +144,15 @@ END_TEST
 static const struct {
 	const char *section, *text;
 } refused[] = {
+	{ "{'nodes':'6:8','endpoints':'h','segment':4}",
+		"rendezvous.segment: expected a number that divides MIN and MAX of `nodes`, which "
+		"are 6 and 8, got 4" },
+	{ "{'nodes':'4:6','endpoints':'h','segment':4}",
+		"rendezvous.segment: expected a number that divides MIN and MAX of `nodes`, which "
+		"are 4 and 6, got 4" },
+	{ "{'nodes':4,'node_rank':0,'master_addr':'m','segment':2}",
+		"rendezvous.segment: expected it or `node_rank`, got both: hosts get their ranks "
+		"in blocks" },
 	{ "{'nodes':2}",
 		"rendezvous.nodes: 2 hosts need something to meet at: `endpoints`, or `node_rank` "
 		"and `master_addr`" },
