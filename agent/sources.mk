@@ -22,6 +22,7 @@ agent_SRC := \
 	agent/hosts/head_group.c \
 	agent/hosts/head_hear.c \
 	agent/hosts/head_logs.c \
+	agent/hosts/head_quarantine.c \
 	agent/hosts/head_save.c \
 	agent/hosts/head_say.c \
 	agent/hosts/head_tenure.c \
@@ -80,6 +81,7 @@ agent_SRC := \
 	agent/policy/failure_list.c \
 	agent/policy/group_decision.c \
 	agent/policy/group_machine.c \
+	agent/policy/quarantine.c \
 	agent/policy/restart_budget.c \
 	agent/policy/root_cause.c \
 	agent/policy/stop_machine.c \

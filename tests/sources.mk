@@ -30,6 +30,7 @@ unit_TESTS := \
 	agent/policy/failure_list \
 	agent/policy/group_decision \
 	agent/policy/group_machine \
+	agent/policy/quarantine \
 	agent/policy/restart_budget \
 	agent/policy/root_cause \
 	agent/policy/stop_machine \
@@ -199,6 +200,7 @@ pure_TESTS := \
 	agent/policy/failure \
 	agent/policy/failure_list \
 	agent/policy/group_decision \
+	agent/policy/quarantine \
 	agent/policy/restart_budget \
 	agent/policy/root_cause \
 	agent/policy/stop_machine \

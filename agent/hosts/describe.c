@@ -56,6 +56,9 @@ static json_t *describe_member(const struct head *h, const struct round_host *r)
 		json_put_string(host, "address", x->address);
 	if (r->topology)
 		json_put_string(host, "topology", r->topology);
+	if (r->kept_until_ms)
+		json_put_int(
+			host, "quarantine_us", describe_real_us((int64_t)r->kept_until_ms * 1000));
 	if (r->round && r->round == round_number(h->round)) {
 		json_put_int(host, "group_rank", r->group_rank);
 		json_put_int(host, "first_rank", r->first_rank);

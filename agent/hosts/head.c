@@ -114,6 +114,8 @@ static void head_drop(struct head *h, const struct round_order *o)
 	struct head_host *x = head_member(h, o->host);
 	const char *how = head_dropped_how(o->why);
 
+	if (o->why == ROUND_WHY_LOST)
+		head_lost(h, head_host_name(h, o->host));
 	if (!x) /* it had not come since the head before */
 		return;
 	head_tenure_dropped(h, x);
@@ -354,6 +356,8 @@ int head_new(struct hosts *hosts, const struct link_addresses *addresses, const 
 	h->settings = settings_of(h->spec);
 	h->digest = h->settings ? settings_digest(h->settings) : NULL;
 	h->first_only = calloc(h->spec->n_roles, sizeof(*h->first_only));
+	quarantine_init(&h->quarantine, h->spec->rendezvous.quarantine_max,
+		(uint64_t)h->spec->rendezvous.quarantine_ms);
 	h->failures = json_array();
 	h->held = json_array();
 	if (!h->digest || !h->first_only || !h->failures || !h->held ||
@@ -389,6 +393,7 @@ struct head *head_free(struct head *h)
 	sharing_group_free(h->sharing);
 	link_listen_free(h->listen);
 	round_free(h->round);
+	quarantine_fini(&h->quarantine);
 	loop_timer_free(h->timer);
 	loop_timer_free(h->leader_timer);
 	loop_timer_free(h->save_timer);

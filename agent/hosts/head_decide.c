@@ -30,7 +30,7 @@ static struct events *decide_events(const struct head *h)
 
 void head_round_begins(struct head *h)
 {
-	h->decided = h->leader_over = false;
+	h->decided = h->leader_over = h->lost_one = false;
 	h->started_ms = hosts_now_ms();
 	h->attempt++;
 	*h->cause = *h->consequence = '\0';
@@ -373,7 +373,7 @@ static int decide_class(const json_t *failure)
 
 /* The first failure; of those that the clocks of their hosts cannot tell apart, the one that
  * explains most. */
-static json_t *decide_root_cause(const struct head *h)
+json_t *head_root_cause(const struct head *h)
 {
 	json_t *first, *best, *f;
 	size_t i;
@@ -437,7 +437,7 @@ static json_t *decide_told(const struct head *h)
 
 void head_round_over(struct head *h)
 {
-	json_t *root = decide_root_cause(h);
+	json_t *root = head_root_cause(h);
 
 	json_decref(h->root_cause);
 	json_decref(h->told_cause);

@@ -166,6 +166,8 @@ int head_hear_join(struct head_host *x, const json_t *p, struct error *err)
 		.last_rank = (int)json_get_int(last, "group_rank", -1),
 		.replicas = replicas,
 		.topology = json_get_string(p, "topology", NULL),
+		.kept_until_ms = quarantine_until(
+			&h->quarantine, json_get_string(p, "host", ""), hosts_now_ms()),
 	};
 	char *address = strdup(json_get_string(p, "address", ""));
 	int r;
@@ -347,6 +349,8 @@ static int hear_gone(struct head_host *x, const json_t *p, struct error *err)
 				return r;
 		}
 		head_add_failures(x->head, failures);
+		if (host->state == HOST_STOPPING)
+			head_blame(x->head);
 	}
 	return hear_event(x, HOST_EV_STOPPED, p, err);
 }
@@ -358,7 +362,9 @@ static int hear_ask(struct head_host *x, const json_t *p, struct error *err)
 	struct error why = { 0 };
 	int r = 0;
 
-	if (!strcmp(want, "drain"))
+	if (!strcmp(want, "let_back"))
+		r = head_let_back(x->head, json_get_string(p, "host", ""), text, &why);
+	else if (!strcmp(want, "drain"))
 		r = head_drain(x->head, json_get_string(p, "host", ""), text, &why);
 	if (number)
 		head_say_reply(x, number, r < 0 ? &why : NULL);

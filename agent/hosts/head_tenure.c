@@ -94,8 +94,10 @@ void head_go_on_without(struct head *h)
 		if (!tenure_takes_part(h, x) || x->known)
 			continue;
 		log_notice("host %s does not get in while etcd is away", head_host_name(h, i));
+		h->turning_away = true;
 		if (round_hear(h->round, i, HOST_EV_LOST, 0, hosts_now_ms()) == 0)
 			head_carry_out(h); /* it joins again, and waits */
+		h->turning_away = false;
 	}
 }
 
@@ -166,6 +168,8 @@ int head_remember(struct head *h, const json_t *state)
 	h->attempt = (int)json_get_int(state, "attempt", 0);
 	if (state && restart_load(&h->budget, json_object_get(state, "budget"), hosts_now_ms()) < 0)
 		log_warning("etcd: the state of the group lacks the budget of restarts");
+	quarantine_load(&h->quarantine, json_object_get(state, "quarantine"), hosts_now_ms(),
+		loop_real_us() / 1000);
 	h->gone_acked_ms = json_array_size(json_get_array(state, "hosts")) ? 0 : TENURE_NEVER;
 	json_array_foreach (json_get_array(state, "hosts"), i, one) {
 		const struct round_join past = {

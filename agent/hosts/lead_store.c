@@ -72,9 +72,11 @@ static json_t *store_host(const struct round_host *host, int rank)
 
 static json_t *store_state(const struct head *h, int64_t term, json_t *hosts)
 {
-	json_t *all = json_pack("{s:I, s:I, s:i, s:o*, s:s}", "term", (json_int_t)term, "round",
-		(json_int_t)round_number(h->round), "attempt", h->attempt + 1, "budget",
-		restart_save(&h->budget), "head", supervisor_options(h->hosts->sv)->run);
+	json_t *all = json_pack("{s:I, s:I, s:i, s:o*, s:o*, s:s}", "term", (json_int_t)term,
+		"round", (json_int_t)round_number(h->round), "attempt", h->attempt + 1, "budget",
+		restart_save(&h->budget), "quarantine",
+		quarantine_save(&h->quarantine, hosts_now_ms(), loop_real_us() / 1000), "head",
+		supervisor_options(h->hosts->sv)->run);
 
 	if (json_put(all, "hosts", hosts) == 0)
 		return all;

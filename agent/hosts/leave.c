@@ -13,8 +13,9 @@
 #include <string.h>
 
 /*
- * Hosts that leave the group on purpose: Leave and Drain of io.elasticd.Manager. Only the head
- * knows all hosts: a member asks it, and answers its caller when the head has answered.
+ * Hosts that leave the group on purpose, or are let back: Leave and Drain of io.elasticd.Manager.
+ * Only the head knows all hosts: a member asks it, and answers its caller when the head has
+ * answered.
  */
 
 /* A Drain that the head has not answered. */
@@ -187,7 +188,8 @@ static void drain_gone(void *arg)
 	((struct drain_call *)arg)->call = NULL;
 }
 
-static int drain_ask(struct hosts *h, struct varlink_call *call, const char *name, const char *why)
+static int drain_ask(
+	struct hosts *h, struct varlink_call *call, const char *name, const char *why, bool undo)
 {
 	struct drain_call *d = calloc(1, sizeof(*d));
 
@@ -199,7 +201,7 @@ static int drain_ask(struct hosts *h, struct varlink_call *call, const char *nam
 	d->call = call;
 	varlink_call_on_gone(call, drain_gone, d);
 	LIST_INSERT_HEAD(&h->drains, d, link);
-	member_say_drain(h->member, name, d->number, why);
+	member_say_drain(h->member, name, d->number, why, undo);
 	return 0;
 }
 
@@ -208,19 +210,22 @@ int hosts_method_drain(struct varlink_call *call, json_t *p, void *arg)
 	struct supervisor *sv = arg;
 	struct hosts *h = hosts_of(sv);
 	const char *name = json_get_string(p, "host", "");
+	bool undo = json_get_bool(p, "undo", false);
 	char why[256], caller[USER_NAME_MAX];
 	struct error err = { 0 };
+	int r;
 
 	if (!leave_can(sv, h, call))
 		return 0;
-	snprintf(why, sizeof(why), "drained on request of user %s on %.64s",
-		caller_name(call, p, caller), supervisor_host(sv));
+	snprintf(why, sizeof(why), "%s on request of user %s on %.64s",
+		undo ? "let back" : "drained", caller_name(call, p, caller), supervisor_host(sv));
 	if (!h->head && h->member->linked && h->member->state != MEMBER_AWAY &&
 		h->member->state != MEMBER_JOINING)
-		return drain_ask(h, call, name, why);
+		return drain_ask(h, call, name, why, undo);
 	if (!h->head)
-		error_set(&err, -ENOTCONN, "there is no link to the host that leads the group");
-	else if (head_drain(h->head, name, why, &err) == 0)
-		return varlink_reply(call, NULL);
-	return leave_refuse(call, name, &err);
+		r = error_set(&err, -ENOTCONN, "there is no link to the host that leads the group");
+	else
+		r = undo ? head_let_back(h->head, name, why, &err)
+			 : head_drain(h->head, name, why, &err);
+	return r < 0 ? leave_refuse(call, name, &err) : varlink_reply(call, NULL);
 }

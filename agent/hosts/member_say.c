@@ -328,9 +328,10 @@ void member_say_saved(struct member *m, int64_t number)
 	say(m, "Saved", json_pack("{s:I}", "number", (json_int_t)number));
 }
 
-void member_say_drain(struct member *m, const char *host, int64_t number, const char *why)
+void member_say_drain(
+	struct member *m, const char *host, int64_t number, const char *why, bool undo)
 {
 	say(m, "Ask",
-		json_pack("{s:s, s:o, s:o, s:I}", "want", "drain", "text", json_text(why), "host",
-			json_text(host), "number", (json_int_t)number));
+		json_pack("{s:s, s:o, s:o, s:I}", "want", undo ? "let_back" : "drain", "text",
+			json_text(why), "host", json_text(host), "number", (json_int_t)number));
 }

@@ -14,6 +14,7 @@
  *   head_decide.c  failures, restarts and the verdict of the group
  *   head_tenure.c  the head where etcd elects it: hosts that etcd knows, or knew
  *   lead*.c        who leads, where etcd says that (lead.h)
+ *   head_quarantine.c  hosts that the group keeps out
  *   head_save.c    the state of all hosts' workers, where one hangs
  *   deputy.c       the host that leads next
  *   relay.c        the way of workers' and operators' calls, and of their answers, over links
@@ -34,6 +35,7 @@
 #include "agent/link/listen.h"
 #include "agent/link/resolve.h"
 #include "agent/link/tls.h"
+#include "agent/policy/quarantine.h"
 #include "agent/rounds/lease.h"
 #include "agent/rounds/member_machine.h"
 #include "agent/rounds/round.h"
@@ -150,8 +152,9 @@ void member_say_renewed(struct member *m, int64_t number, int64_t ttl_s);
 void member_say_deputy(struct member *m, const char *address);
 void member_say_hang(struct member *m, const char *why);
 void member_say_saved(struct member *m, int64_t number);
-/* Asks the head to have that host leave: its Reply has the number. */
-void member_say_drain(struct member *m, const char *host, int64_t number, const char *why);
+/* Asks the head to have that host leave, or to let it back: its Reply has the number. */
+void member_say_drain(
+	struct member *m, const char *host, int64_t number, const char *why, bool undo);
 /* The address under which other hosts reach this one; text of 64 bytes. */
 void member_address(const struct member *m, char *text);
 
@@ -220,6 +223,9 @@ struct head {
 	/* Decisions. */
 	int attempt; /* STARTs before */
 	struct restart_budget budget;
+	struct quarantine quarantine;
+	bool lost_one;	   /* a host was lost in the present round */
+	bool turning_away; /* hosts that are dropped as lost are none */
 	struct restart_decision decision;
 	uint64_t started_ms;
 	bool decided;	  /* about the present round */
@@ -299,6 +305,15 @@ bool head_tell_missing(struct head *h);
 /* The agent of the head before is certainly dead, and so are its workers. */
 void head_is_after(struct head *h, const char *agent);
 
+/* head_quarantine.c */
+/* That host was lost. */
+void head_lost(struct head *h, const char *name);
+/* Call it before the last host of a round says that its workers are dead: the host whose worker was
+ * the root cause is at fault. */
+void head_blame(struct head *h);
+/* Lets back the host of that name. 0; -EINVAL: it is not kept out. */
+int head_let_back(struct head *h, const char *name, const char *why, struct error *err);
+
 /* head_say.c */
 /* Texts that are the same for all hosts, written for the first one; owned, or NULL. */
 struct head_texts {
@@ -351,6 +366,8 @@ void head_timed_out(struct head *h, const char *why);
 /* Decides about failures that were held, where no feature wants that any more; arg: the head. */
 void head_decide_held(void *arg);
 void head_add_failures(struct head *h, const json_t *failures);
+/* Of the present round; borrowed, NULL: none is known. */
+json_t *head_root_cause(const struct head *h);
 /* No worker of the round lives. */
 void head_round_over(struct head *h);
 void head_give_up(struct head *h);

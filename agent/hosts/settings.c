@@ -38,12 +38,16 @@ static json_t *settings_nodes(const struct spec *spec)
 json_t *settings_of(const struct spec *spec)
 {
 	_cleanup_json_ json_t *all = spec_to_json(spec), *roles = json_array();
+	const json_t *rendezvous = json_object_get(all, "rendezvous");
 	json_t *list = json_array();
 	int r = settings_add(list, "rendezvous.nodes", settings_nodes(spec));
 
-	if (!r && spec->rendezvous.segment > 1)
+	if (!r)
 		r = settings_add(list, "rendezvous.segment",
-			json_integer((json_int_t)spec->rendezvous.segment));
+			json_incref(json_object_get(rendezvous, "segment")));
+	if (!r)
+		r = settings_add(list, "rendezvous.quarantine",
+			json_incref(json_object_get(rendezvous, "quarantine")));
 	/* By these a later head knows when workers of the one before are dead. */
 	if (!r && spec->rendezvous.backend == SPEC_RENDEZVOUS_ETCD)
 		r = settings_add(list, "rendezvous.lease",

@@ -35,7 +35,7 @@ struct round *round_new(const struct round_config *config, uint64_t now_ms)
 	r->began_ms = now_ms;
 	r->round = r->last_round = r->known_round = config->round;
 	r->patient = true;
-	r->enough_ms = ROUND_NEVER;
+	r->enough_ms = r->keep_due_ms = ROUND_NEVER;
 	r->short_ms = now_ms;
 	return TAKE_PTR(r);
 }
@@ -84,16 +84,28 @@ static int round_at_most_max(const struct round *r, int blocks)
 	return hosts < r->config.max ? hosts : r->config.max;
 }
 
+static int round_able_of(const struct round *r, const int *blocks)
+{
+	int fit = round_at_most_max(r, blocks[ROUND_FIT]);
+
+	return fit < r->config.min ? round_at_most_max(r, blocks[ROUND_ALL]) : fit;
+}
+
 /* How many hosts of those that wait a round may have. */
 static int round_able(const struct round *r)
 {
-	return round_at_most_max(r, r->blocks_waiting);
+	return round_able_of(r, r->blocks_waiting);
 }
 
 /* ... with those that have workers. */
 static int round_able_with_seated(const struct round *r)
 {
-	return round_at_most_max(r, r->blocks_here);
+	return round_able_of(r, r->blocks_here);
+}
+
+bool round_needs_all(const struct round *r)
+{
+	return round_at_most_max(r, r->blocks_waiting[ROUND_FIT]) < r->config.min;
 }
 
 /* When a round begins with the hosts that wait, which are MIN or more. */
@@ -122,7 +134,7 @@ static uint64_t round_grow_ms(const struct round *r)
 	return later(r->waiting_ms, r->config.join_delay_ms);
 }
 
-uint64_t round_due_ms(const struct round *r)
+static uint64_t round_state_due_ms(const struct round *r)
 {
 	switch (r->state) {
 	case ROUND_GATHERING:
@@ -144,6 +156,13 @@ uint64_t round_due_ms(const struct round *r)
 		break;
 	}
 	return ROUND_NEVER;
+}
+
+uint64_t round_due_ms(const struct round *r)
+{
+	uint64_t due = round_state_due_ms(r);
+
+	return r->keep_due_ms < due ? r->keep_due_ms : due;
 }
 
 /* Since when there are enough hosts, or too few. */
@@ -178,7 +197,7 @@ static enum round_event round_next_event(struct round *r, uint64_t now_ms)
 	switch (r->state) {
 	case ROUND_GATHERING:
 		round_count_waiting(r, now_ms);
-		if (round_due_ms(r) > now_ms)
+		if (round_state_due_ms(r) > now_ms)
 			return ROUND_EV_N;
 		return round_able(r) < r->config.min ? ROUND_EV_TIMEOUT : ROUND_EV_BEGIN;
 	case ROUND_PREPARING:
@@ -297,6 +316,7 @@ void round_settle(struct round *r, uint64_t now_ms)
 {
 	enum round_event event;
 
+	round_let_back_due(r, now_ms);
 	while ((event = round_next_event(r, now_ms)) != ROUND_EV_N)
 		round_post(r, event, now_ms);
 }

@@ -23,6 +23,9 @@
  * topologies share the first part; hosts that fill no block wait. A block of the last round stays
  * where it can. The seat of a host that is gone gets the one that stands nearest to it.
  *
+ * A host that is kept out waits as long as MIN others are there; where they are not, it is one like
+ * all others, but for being the last.
+ *
  * A head that follows another one names the hosts of the last round that it knows: nothing begins
  * before each of them has joined or is gone. Where a host tells of a round that the head does not
  * know, nothing begins before the head is as old as a lease. Where a store knows of each round
@@ -60,22 +63,24 @@ struct round_config {
 
 /* What JOIN says; all is copied. */
 struct round_join {
-	const char *run;      /* of two agents of one run the later one replaces the other */
-	const char *agent;    /* another one for each agent */
-	const char *boot;     /* of the host's kernel */
-	const char *name;     /* of the host */
-	const char *digest;   /* of what all hosts must agree on */
-	int node_rank;	      /* < max; -1: none was given */
-	uint64_t known_round; /* the last one that any head has told it of; 0: none */
-	uint64_t last_round;  /* in which it had workers, <= known_round; 0: none that it knows */
-	int last_rank;	      /* its group rank there */
-	const int *replicas;  /* of each role */
-	const char *topology; /* where the host stands (common/text/topology.h); NULL: unknown */
+	const char *run;	/* of two agents of one run the later one replaces the other */
+	const char *agent;	/* another one for each agent */
+	const char *boot;	/* of the host's kernel */
+	const char *name;	/* of the host */
+	const char *digest;	/* of what all hosts must agree on */
+	int node_rank;		/* < max; -1: none was given */
+	uint64_t known_round;	/* the last one that any head has told it of; 0: none */
+	uint64_t last_round;	/* in which it had workers, <= known_round; 0: none that it knows */
+	int last_rank;		/* its group rank there */
+	const int *replicas;	/* of each role */
+	const char *topology;	/* where the host stands (common/text/topology.h); NULL: unknown */
+	uint64_t kept_until_ms; /* it is kept out until then; 0: it is not */
 };
 
 struct round_host {
 	char *run, *agent, *boot, *name;
-	char *topology; /* as in JOIN, or NULL */
+	char *topology;		/* as in JOIN, or NULL */
+	uint64_t kept_until_ms; /* 0: it is not kept out */
 	enum host_state state;
 	bool leaving;
 	int number; /* by which the caller knows it; free for another one after DROP */
@@ -96,7 +101,8 @@ struct round_host {
 	struct round_part *part; /* NULL: there are no segments */
 	int wish;		 /* the rank that it shall have in the round that begins; -1: any */
 	struct chain_node by_run;
-	uint64_t turn; /* of joining */
+	uint64_t turn;	/* of joining */
+	uint64_t claim; /* the same, but kept out hosts are behind all others */
 };
 
 enum round_order_what {
@@ -174,6 +180,9 @@ void round_recorded(struct round *r, uint64_t round, uint64_t now_ms);
 /* Another round is wanted, in delay_ms at the earliest (UINT64_MAX: not before the next call).
  * While a backoff lasts the latest call holds, before it the longest delay. */
 void round_restart(struct round *r, uint64_t delay_ms, uint64_t now_ms);
+/* That host is kept out from the next round on, until then; 0: it is let back. Gives no orders:
+ * round_time() does. */
+void round_keep_out(struct round *r, int host, uint64_t until_ms, uint64_t now_ms);
 /* There is a verdict. Returns false where another one was first. */
 bool round_end(struct round *r, uint64_t now_ms);
 

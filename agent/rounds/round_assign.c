@@ -7,12 +7,15 @@
 
 /* Which hosts are in a round, and with which ranks. */
 
-/* Those that have a place first, then those that came first. */
+/* Those that are kept out last; before, those that have a place first, then those that came first.
+ */
 static int round_compare_claims(const void *x, const void *y)
 {
 	const struct round_host *a = *(struct round_host *const *)x,
 				*b = *(struct round_host *const *)y;
 
+	if (!a->kept_until_ms != !b->kept_until_ms)
+		return a->kept_until_ms ? 1 : -1;
 	if ((a->wish < 0) != (b->wish < 0))
 		return a->wish < 0 ? 1 : -1;
 	return a->turn < b->turn ? -1 : 1;
@@ -20,13 +23,15 @@ static int round_compare_claims(const void *x, const void *y)
 
 static int round_choose(struct round *r)
 {
+	bool all = round_needs_all(r);
 	int n = 0;
 
 	for (int i = 0; i < r->n_numbers; i++) {
 		struct round_host *h = r->hosts[i];
 
-		if (!h || h->state != HOST_WAITING)
+		if (!h || h->state != HOST_WAITING || (h->kept_until_ms && !all))
 			continue;
+		h->claim = h->turn + (h->kept_until_ms ? ROUND_LAST_CLAIM : 0);
 		h->wish = h->last_round == r->last_round ? h->last_rank : -1;
 		r->chosen[n++] = h;
 	}

@@ -45,7 +45,7 @@ static void blocks_match(struct round *r, int n, int k)
 
 		if (h->wish < 0 && h->parts)
 			r->spares[m++] = (struct topology_spare){
-				.parts = h->parts, .turn = h->turn, .owner = h, .rank = -1
+				.parts = h->parts, .turn = h->claim, .owner = h, .rank = -1
 			};
 	}
 	(void)topology_match(r->vacancies, k, r->spares, m);
@@ -88,7 +88,7 @@ static int blocks_compare_hosts(const void *x, const void *y)
 		r = (a->wish < 0) - (b->wish < 0);
 	if (!r && a->wish >= 0)
 		r = compare_numbers((uint64_t)a->wish, (uint64_t)b->wish);
-	return r ? r : compare_numbers(a->turn, b->turn);
+	return r ? r : compare_numbers(a->claim, b->claim);
 }
 
 static int blocks_compare_stands(const void *x, const void *y)
@@ -174,7 +174,7 @@ static int blocks_of_part(struct round *r, struct round_block *blocks, int begin
 	for (; n < whole; n++)
 		blocks[n] = (struct round_block){ .part = r->chosen[begin]->part,
 			.last = -1,
-			.whole_at = r->chosen[begin + (n + 1) * blocks_segment(r) - 1]->turn };
+			.whole_at = r->chosen[begin + (n + 1) * blocks_segment(r) - 1]->claim };
 	return n;
 }
 

@@ -226,18 +226,53 @@ static void round_tally(struct round *r, const struct round_host *h, int by)
 	bool waits = h->state == HOST_WAITING;
 
 	r->n_in[h->state] += by;
-	if (waits)
-		round_count_blocks(r, &part->waiting, by, &r->blocks_waiting);
-	if (waits || h->state == HOST_STARTING || h->state == HOST_RUNNING)
-		round_count_blocks(r, &part->here, by, &r->blocks_here);
+	for (int i = h->kept_until_ms ? ROUND_ALL : ROUND_FIT; i < ROUND_N_POOLS; i++) {
+		if (waits)
+			round_count_blocks(r, &part->waiting[i], by, &r->blocks_waiting[i]);
+		if (waits || h->state == HOST_STARTING || h->state == HOST_RUNNING)
+			round_count_blocks(r, &part->here[i], by, &r->blocks_here[i]);
+	}
 }
 
 /* Whether hosts wait that another round has room for, but for MAX. */
 static bool round_more(const struct round *r)
 {
 	if (r->config.segment == 1)
-		return r->n_in[HOST_WAITING];
-	return r->blocks_here * r->config.segment > r->n_in[HOST_STARTING] + r->n_in[HOST_RUNNING];
+		return r->blocks_waiting[ROUND_FIT];
+	return r->blocks_here[ROUND_FIT] * r->config.segment >
+	       r->n_in[HOST_STARTING] + r->n_in[HOST_RUNNING];
+}
+
+void round_keep_out(struct round *r, int host, uint64_t until_ms, uint64_t now_ms)
+{
+	struct round_host *h = host >= 0 && host < r->n_numbers ? r->hosts[host] : NULL;
+
+	if (!h || h->state == HOST_GONE)
+		return;
+	if (h->state == HOST_WAITING && !round_more(r))
+		r->waiting_ms = now_ms;
+	round_tally(r, h, -1);
+	h->kept_until_ms = until_ms;
+	round_tally(r, h, 1);
+	if (until_ms && until_ms < r->keep_due_ms)
+		r->keep_due_ms = until_ms;
+}
+
+void round_let_back_due(struct round *r, uint64_t now_ms)
+{
+	if (now_ms < r->keep_due_ms)
+		return;
+	r->keep_due_ms = ROUND_NEVER;
+	for (int i = 0; i < r->n_numbers; i++) {
+		const struct round_host *h = r->hosts[i];
+
+		if (!h || !h->kept_until_ms)
+			continue;
+		if (h->kept_until_ms <= now_ms)
+			round_keep_out(r, i, 0, now_ms);
+		else if (h->kept_until_ms < r->keep_due_ms)
+			r->keep_due_ms = h->kept_until_ms;
+	}
 }
 
 static void round_add(struct round *r, struct round_host *h, enum host_state state)
@@ -423,6 +458,8 @@ int round_join(struct round *r, const struct round_join *join, uint64_t now_ms)
 			r->waiting_ms = now_ms;
 		round_learn(r, join, now_ms);
 		round_add(r, h, HOST_WAITING);
+		if (join->kept_until_ms > now_ms)
+			round_keep_out(r, h->number, join->kept_until_ms, now_ms);
 		round_order(r, ROUND_ORDER_ADMIT, ROUND_WHY_NONE, TAKE_PTR(h));
 		if (r->known_round > r->round)
 			r->orders[r->n_orders - 1].round = r->known_round;

@@ -7,14 +7,21 @@
 #include "agent/rounds/topology.h"
 
 #define ROUND_NEVER UINT64_MAX
+#define ROUND_LAST_CLAIM (UINT64_C(1) << 62)
+
+enum round_pool {
+	ROUND_FIT, /* hosts that are not kept out */
+	ROUND_ALL,
+	ROUND_N_POOLS
+};
 
 /* Hosts that may be in one block. */
 struct round_part {
 	struct chain_node node;
-	char *name;  /* the first part of their topologies; NULL: there are no segments */
-	int members; /* that the module knows */
-	int waiting; /* WAITING */
-	int here;    /* ... or STARTING or RUNNING */
+	char *name;		    /* the first part of their topologies; NULL: no segments */
+	int members;		    /* that the module knows */
+	int waiting[ROUND_N_POOLS]; /* WAITING */
+	int here[ROUND_N_POOLS];    /* ... or STARTING or RUNNING */
 };
 
 /* A block of the round that begins. */
@@ -57,9 +64,10 @@ struct round {
 	struct chain by_run;
 	struct round_host **by_node_rank;
 
-	struct round_part whole;	 /* all hosts, where there are no segments */
-	struct chain parts;		 /* else their parts */
-	int blocks_waiting, blocks_here; /* whole ones of all parts */
+	struct round_part whole; /* all hosts, where there are no segments */
+	struct chain parts;	 /* else their parts */
+	int blocks_waiting[ROUND_N_POOLS], blocks_here[ROUND_N_POOLS]; /* whole ones */
+	uint64_t keep_due_ms; /* when the next host is not kept out any more */
 
 	struct ranked_host *ranked; /* room for all hosts */
 	struct round_host **chosen;
@@ -96,6 +104,10 @@ void round_settle(struct round *r, uint64_t now_ms);
 void round_note_seat(struct round *r, int rank, const char *parts);
 /* h takes part in blocks no more; NULL: nothing. */
 void round_leave_part(struct round *r, struct round_host *h);
+/* Lets back hosts that were kept out long enough. */
+void round_let_back_due(struct round *r, uint64_t now_ms);
+/* Whether too few hosts wait that are not kept out. */
+bool round_needs_all(const struct round *r);
 /* Puts the hosts of the next round in r->chosen, each with its wish, of the n that are there.
  * Returns how many these are. */
 int round_choose_blocks(struct round *r, int n);

@@ -43,12 +43,17 @@ int cmd_leave(struct ctl *ctl, struct args *args)
 int cmd_drain(struct ctl *ctl, struct args *args)
 {
 	const char *name = args->argv[0], *host = args_get(args, "host");
+	bool undo = args_has(args, "undo");
+	json_t *p;
 	int r;
 
 	if (!host)
 		return ctl_usage(ctl, "drain needs --host=HOST");
-	r = ctl_call(ctl, "Drain", ctl_with(ctl_job(name), "host", json_string(host)), NULL);
-	if (r == 0)
+	p = ctl_with(ctl_job(name), "host", json_string(host));
+	r = ctl_call(ctl, "Drain", undo ? ctl_with(p, "undo", json_true()) : p, NULL);
+	if (r == 0 && undo)
+		ctl_say(ctl, "%s is let back into the group of %s", host, name);
+	else if (r == 0)
 		ctl_say(ctl, "%s is leaving the group of %s", host, name);
 	return r;
 }

@@ -168,6 +168,7 @@ static void host_field(const struct ctl *ctl, const char *label, const json_t *h
 	const char *state = get_text(host, "state");
 	char ranks[64] = "", heard[TIME_TEXT_MAX + 16] = "", took[TIME_TEXT_MAX], clock[64];
 	char rank[24] = "-", text[768];
+	char kept[TIME_TEXT_MAX + 32] = "";
 
 	if (has_value(host, "group_rank"))
 		snprintf(rank, sizeof(rank), "%lld", (long long)get_int(host, "group_rank"));
@@ -179,10 +180,13 @@ static void host_field(const struct ctl *ctl, const char *label, const json_t *h
 	if (has_value(host, "heard_us"))
 		snprintf(heard, sizeof(heard), ", heard %s ago",
 			time_text_since(ctl_now_us(), get_int(host, "heard_us"), took));
+	if (has_value(host, "quarantine_us"))
+		snprintf(kept, sizeof(kept), ", in quarantine until %s",
+			time_text_clock(get_int(host, "quarantine_us"), true, took));
 	clock_text(host, clock, sizeof(clock));
-	snprintf(text, sizeof(text), "%s %.255s: %s%s%s%s%s%s%.64s", rank, name ? name : "?", ranks,
-		state ? state : "?", json_get_bool(host, "leads", false) ? ", leads" : "", heard,
-		clock, version ? ", version " : "", version ? version : "");
+	snprintf(text, sizeof(text), "%s %.255s: %s%s%s%s%s%s%s%.64s", rank, name ? name : "?",
+		ranks, state ? state : "?", json_get_bool(host, "leads", false) ? ", leads" : "",
+		kept, heard, clock, version ? ", version " : "", version ? version : "");
 	field(ctl, label, text, COLOR_NONE);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/base/scan.h"
 #include "common/spec/table.h"
+#include "common/text/duration.h"
 #include "common/text/endpoint.h"
 #include "common/text/topology.h"
 
@@ -258,6 +259,60 @@ static const struct spec_type spec_type_topology = {
 	.format = spec_format_text,
 };
 
+static int quarantine_read(const char *text, struct spec_rendezvous *s)
+{
+	const char *p = text;
+	uint64_t max;
+	int64_t time_ms;
+
+	if (!strcmp(text, "off") || !strcmp(text, "0")) {
+		s->quarantine_max = 0;
+		return 0;
+	}
+	if (scan_u64(&p, &max) < 0 || *p++ != '/' || !max || max > SPEC_QUARANTINE_MAX ||
+		duration_parse(p, NULL, &time_ms, NULL) < 0 || time_ms < 1000)
+		return -EINVAL;
+	s->quarantine_max = (int)max;
+	s->quarantine_ms = time_ms;
+	return 0;
+}
+
+static int quarantine_parse(
+	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
+{
+	struct spec_rendezvous *s =
+		(struct spec_rendezvous *)((char *)field -
+					   offsetof(struct spec_rendezvous, quarantine_max));
+	char number[32];
+	const char *text = spec_text_or_number(ctx, key->type->expected, value, number);
+
+	if (!text)
+		return -EINVAL;
+	return quarantine_read(text, s) < 0 ? spec_expected(ctx, key->type->expected, value) : 0;
+}
+
+static int quarantine_format(const struct spec_key *key, const void *field, json_t **ret)
+{
+	const struct spec_rendezvous *s =
+		(const struct spec_rendezvous *)((const char *)field -
+						 offsetof(struct spec_rendezvous, quarantine_max));
+	char text[DURATION_TEXT_MAX];
+
+	if (!s->quarantine_max)
+		return spec_give(json_string("off"), ret);
+	return spec_give(
+		json_sprintf("%d/%s", s->quarantine_max, duration_format(s->quarantine_ms, text)),
+		ret);
+}
+
+static const struct spec_type spec_type_quarantine = {
+	.expected = "\"off\", 0 or \"N/TIME\" with 1 <= N <= 16 and TIME of at least 1s, such as "
+		    "\"3/1h\"",
+	.parse = quarantine_parse,
+	.format = quarantine_format,
+};
+_Static_assert(SPEC_QUARANTINE_MAX == 16, "the text above says so");
+
 static int lead_parse(
 	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
 {
@@ -312,6 +367,7 @@ const struct spec_key spec_keys_rendezvous[] = {
 	KEY("on_join", enum, spec_rendezvous, on_join, .names = on_join_names),
 	KEY("topology", topology, spec_rendezvous, topology),
 	KEY("segment", int, spec_rendezvous, segment, .min = 1, .max = SPEC_NODES_MAX),
+	KEY("quarantine", quarantine, spec_rendezvous, quarantine_max),
 	KEY("lead", lead, spec_rendezvous, never_leads),
 	KEY("token_file", path, spec_rendezvous, token_file),
 	KEY("store_loss", duration, spec_rendezvous, store_loss_ms),
@@ -336,6 +392,8 @@ void spec_rendezvous_init(struct spec_rendezvous *r)
 		.join_delay_ms = 3000,
 		.store_loss_ms = 600000,
 		.segment = 1,
+		.quarantine_max = 3,
+		.quarantine_ms = 3600000,
 	};
 }
 

@@ -238,7 +238,7 @@ enum spec_on_join {
 	SPEC_ON_JOIN_WAIT,    /* it waits for the next attempt */
 };
 
-enum { SPEC_NODES_MAX = 16384 };
+enum { SPEC_NODES_MAX = 16384, SPEC_QUARANTINE_MAX = 16 };
 
 /* With nodes_max 1 only backend, id, master_addr and master_port have an effect. */
 struct spec_rendezvous {
@@ -261,9 +261,11 @@ struct spec_rendezvous {
 	int64_t join_timeout_ms, last_call_ms, prepare_timeout_ms, lease_ms, join_delay_ms;
 	int64_t store_loss_ms;
 	enum spec_on_join on_join;
-	char *topology;	  /* where this host stands (common/text/topology.h), or NULL */
-	int segment;	  /* hosts of a block; 1: there are none */
-	bool never_leads; /* this host is no head also where it could be one */
+	char *topology;	    /* where this host stands (common/text/topology.h), or NULL */
+	int segment;	    /* hosts of a block; 1: there are none */
+	int quarantine_max; /* faults within the time that keep a host out for as long; 0: none */
+	int64_t quarantine_ms; /* after quarantine_max */
+	bool never_leads;      /* this host is no head also where it could be one */
 	char *token_file;
 	char *tls_cert, *tls_key, *tls_ca;   /* of links: all three, or none; etcd: of etcd */
 	char *user, *password_file, *prefix; /* of etcd; the first two together or NULL */

@@ -203,6 +203,8 @@ static const struct spec_row rows[] = {
 	{ "rendezvous.lead", "['auto','never']", "['','always',0]", "" },
 	{ "rendezvous.topology", "['a','pod3/rack7/node12']", "['','/','a/','a//b','a b',3]", "s" },
 	{ "rendezvous.segment", "[1]", "[0,-1,2,16385,'1']", "" },
+	{ "rendezvous.quarantine", "['3/1h','16/1s','1/10m','off']",
+		"['','3','/1h','3/','0/1h','17/1h','3/999ms','3/1h ','on',3,-1,null]", "" },
 	{ "rendezvous.store_loss", "[0,'0s','10m']", "[3,'-1s','']", "" },
 	{ "rendezvous.user", "['root']", "['']", "s" },
 	{ "rendezvous.password_file", "['/run/password']", "['','password']", "" },

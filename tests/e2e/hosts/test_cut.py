@@ -35,6 +35,8 @@ def test_the_others_go_on_without_a_host_that_is_cut_off_until_it_is_back(group,
 
 
 def test_links_that_are_lost_leave_no_descriptor(group):
+    group.document["rendezvous"]["quarantine"] = "off"
+
     def cut_and_heal(before):
         group.net.unplug(2)
         alone = group.wait_round(0, 1, after=before)

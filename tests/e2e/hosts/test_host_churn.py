@@ -25,7 +25,8 @@ class Churn:
     For the same reason no guard is killed while its agent is stopped, and not both are stopped."""
 
     def __init__(self, box, child):
-        self.group = Group(box, HOSTS, f"2:{HOSTS}", child=child, restart={"max": 100000})
+        self.group = Group(box, HOSTS, f"2:{HOSTS}", child=child, restart={"max": 100000},
+                           quarantine="off")
         self.net, self.rng, self.child = self.group.net, random.Random(SEED + child), child
         self.log, self.began = [], time.monotonic()
         self.stopped = {}  # host -> the descriptor of its agent or guard

@@ -104,7 +104,7 @@ END_TEST
 
 static const char *const rules[] = { "'restart': {'max': 1}", "'restart': {'max': 2}" };
 
-START_TEST(segments_have_to_agree_and_topologies_do_not)
+START_TEST(segments_and_quarantines_have_to_agree_but_no_topologies)
 {
 	struct error err = { 0 };
 	static const char *const job = "{'rendezvous': {'nodes': 4, 'endpoints': 'n', %s}, "
@@ -117,6 +117,9 @@ START_TEST(segments_have_to_agree_and_topologies_do_not)
 	ck_assert_int_eq(differ(texts[0], texts[1], &err), 0);
 	ck_assert_int_eq(differ(texts[0], texts[2], &err), -EINVAL);
 	ck_assert_str_eq(err.field, "rendezvous.segment");
+	snprintf(texts[2], sizeof(texts[2]), job, "'segment': 2, 'quarantine': 'off'");
+	ck_assert_int_eq(differ(texts[0], texts[2], &err), -EINVAL);
+	ck_assert_str_eq(err.field, "rendezvous.quarantine");
 }
 END_TEST
 
@@ -147,7 +150,7 @@ int main(void)
 	tcase_add_loop_test(tc, what_differs_is_named_with_both_values_and_the_host, 0,
 		sizeof(others) / sizeof(others[0]));
 	tcase_add_test(tc, numbers_of_hosts_and_roles_have_to_agree);
-	tcase_add_test(tc, segments_have_to_agree_and_topologies_do_not);
+	tcase_add_test(tc, segments_and_quarantines_have_to_agree_but_no_topologies);
 	tcase_add_test(tc, restarts_of_a_role_have_to_agree);
 	suite_add_tcase(s, tc);
 	srunner_run_all(r, CK_ENV);

@@ -331,6 +331,119 @@ START_TEST(a_host_that_leaves_while_it_waits_is_in_no_block)
 }
 END_TEST
 
+/* ---- hosts that are kept out ---- */
+
+static void keep_out(const char *name, uint64_t until)
+{
+	round_keep_out(r, number(name), until, now);
+}
+
+START_TEST(a_host_that_is_kept_out_waits_while_min_others_are_there)
+{
+	three_run();
+	keep_out("b", now + 3600000);
+	ck_assert_uint_eq(round_due_ms(r), now + 3600000); /* it is not ended for that */
+	round_restart(r, 0, now);
+	every(HOST_STOPPING, HOST_EV_STOPPED);
+	ck_assert_str_eq(seats(), "a c | b");
+	all_start();
+	ck_assert_str_eq(join("d"), "admit d, stop a c"); /* another one takes its seat */
+	every(HOST_STOPPING, HOST_EV_STOPPED);
+	ck_assert_str_eq(seats(), "a c d | b");
+}
+END_TEST
+
+START_TEST(a_host_that_is_kept_out_is_taken_where_too_few_others_are)
+{
+	config.min = 3;
+	three_run();
+	keep_out("b", now + 3600000);
+	round_restart(r, 0, now);
+	every(HOST_STOPPING, HOST_EV_STOPPED);
+	ck_assert_str_eq(seats(), "a b c"); /* its rank stays */
+	all_start();
+	/* Nobody is stopped for a host that comes, but it has the seat next time. */
+	ck_assert_str_eq(join("d"), "admit d");
+	round_restart(r, 0, now);
+	every(HOST_STOPPING, HOST_EV_STOPPED);
+	ck_assert_str_eq(seats(), "a d c | b");
+	all_start();
+	ck_assert_str_eq(after_loss_of("a"), "b d c");
+}
+END_TEST
+
+START_TEST(a_host_that_is_kept_out_comes_back_when_its_time_is_over)
+{
+	uint64_t until;
+
+	config.min = 1;
+	three_run();
+	until = now + 3600000;
+	keep_out("b", until);
+	keep_out("c", until + 5000);
+	round_restart(r, 0, now);
+	every(HOST_STOPPING, HOST_EV_STOPPED);
+	ck_assert_str_eq(seats(), "a | b c");
+	all_start();
+	ck_assert_str_eq(due(), "");
+	ck_assert_uint_eq(now, until);
+	ck_assert_uint_eq(round_due_ms(r), until + JOIN_DELAY);
+	ck_assert_str_eq(due(), "stop a");
+	every(HOST_STOPPING, HOST_EV_STOPPED);
+	ck_assert_str_eq(seats(), "a b | c");
+	all_start();
+	ck_assert_uint_eq(round_due_ms(r), until + 5000);
+	ck_assert_str_eq(due(), "stop a b");
+}
+END_TEST
+
+START_TEST(a_host_that_is_let_back_joins_as_one_that_has_come)
+{
+	three_run();
+	keep_out("b", now + 3600000);
+	round_restart(r, 0, now);
+	every(HOST_STOPPING, HOST_EV_STOPPED);
+	all_start();
+	now += 60000;
+	keep_out("b", 0);
+	ck_assert_str_eq(at(now), "stop a c"); /* with it there are MAX */
+	every(HOST_STOPPING, HOST_EV_STOPPED);
+	ck_assert_str_eq(seats(), "a c b");
+}
+END_TEST
+
+START_TEST(a_host_that_joins_may_be_kept_out)
+{
+	struct round_join j = join_as("a");
+
+	begin();
+	j.kept_until_ms = now + 3600000;
+	join_with(j);
+	join("b");
+	ck_assert_uint_eq(round_due_ms(r), now + LAST_CALL); /* two of MIN 2 are there */
+	ck_assert_str_eq(join("c"), "admit c"); /* three of MAX 3, but one is kept out */
+	ck_assert_str_eq(join("d"), "admit d, assign b c d");
+	ck_assert_str_eq(seats(), "b c d | a");
+}
+END_TEST
+
+START_TEST(a_host_that_is_kept_out_makes_no_block_whole)
+{
+	blocks(2, 2, 4);
+	join_at("a", "p1/a");
+	join_at("b", "p1/b");
+	join_at("c", "p2/a");
+	join_at("d", "p2/b");
+	all_start();
+	keep_out("b", now + 3600000);
+	round_restart(r, 0, now);
+	every(HOST_STOPPING, HOST_EV_STOPPED);
+	ck_assert_str_eq(seats(), "c d | a b");
+	all_start();
+	ck_assert_str_eq(after_loss_of("c"), "a b | d"); /* the only block that can be */
+}
+END_TEST
+
 /* ---- by chance ---- */
 
 enum { NAMES = 24 };
@@ -376,16 +489,23 @@ static void check_round(int segment, const int *last)
 /* A round that was assigned just now has all the blocks that there are hosts for. */
 static void check_size(int segment)
 {
-	int of_part[3] = { 0 }, able = 0;
+	int of_part[3] = { 0 }, fit_part[3] = { 0 }, able = 0, fit = 0;
 	const struct round_host *h;
 
 	if (!strstr(orders(), "assign"))
 		return;
 	for (h = round_next_host(r, -1); h; h = round_next_host(r, h->number))
-		if (h->state == HOST_ASSIGNED || h->state == HOST_WAITING)
+		if (h->state == HOST_ASSIGNED || h->state == HOST_WAITING) {
 			of_part[h->topology[1] - '0']++;
-	for (int i = 0; i < 3; i++)
+			fit_part[h->topology[1] - '0'] += !h->kept_until_ms;
+		}
+	for (int i = 0; i < 3; i++) {
 		able += of_part[i] / segment * segment;
+		fit += fit_part[i] / segment * segment;
+	}
+	able = fit >= config.min ? fit : able;
+	for (h = round_next_host(r, -1); h && fit >= config.min; h = round_next_host(r, h->number))
+		ck_assert(h->state != HOST_ASSIGNED || !h->kept_until_ms);
 	ck_assert_int_eq(round_world(r)->hosts, able < config.max ? able : config.max);
 }
 
@@ -400,7 +520,7 @@ static void note_last(int *last)
 			last[h->group_rank] = h->number;
 }
 
-static void chance_life(uint32_t *seed)
+static void chance_life(uint32_t *seed, bool keeps)
 {
 	static char names[NAMES][8], stands[NAMES][16];
 	int segment = 1 + (int)(next_random(seed) % 4), last[NAMES];
@@ -423,6 +543,10 @@ static void chance_life(uint32_t *seed)
 			join_at(names[i], stands[i]);
 		else if (next_random(seed) % 3 == 0)
 			hear(names[i], HOST_EV_LOST);
+		else if (keeps && next_random(seed) % 3 == 0) {
+			keep_out(names[i], next_random(seed) % 3 ? now + 100 : 0);
+			at(now);
+		}
 		check_size(segment);
 		every(HOST_STOPPING, HOST_EV_STOPPED);
 		check_size(segment);
@@ -430,7 +554,8 @@ static void chance_life(uint32_t *seed)
 			at(now + 10);
 		check_size(segment);
 		if (round_state(r) == ROUND_PREPARING) {
-			check_round(segment, last);
+			if (!keeps)
+				check_round(segment, last);
 			if (next_random(seed) % 4) {
 				every(HOST_ASSIGNED, HOST_EV_PREPARED);
 				every(HOST_STARTING, HOST_EV_STARTED);
@@ -445,8 +570,17 @@ START_TEST(rounds_of_chance_are_whole_blocks)
 {
 	uint32_t seed = 20250301;
 
-	for (int i = under_valgrind() ? 5 : 1000; i > 0; i--)
-		chance_life(&seed);
+	for (int i = under_valgrind() ? 5 : 300; i > 0; i--)
+		chance_life(&seed, false);
+}
+END_TEST
+
+START_TEST(rounds_of_chance_have_hosts_that_are_kept_out_only_where_they_need_them)
+{
+	uint32_t seed = 20250302;
+
+	for (int i = under_valgrind() ? 5 : 300; i > 0; i--)
+		chance_life(&seed, true);
 }
 END_TEST
 
@@ -557,6 +691,13 @@ int main(void)
 	tcase_add_test(t, new_blocks_have_the_order_of_topologies);
 	tcase_add_test(t, hosts_without_a_topology_share_a_part);
 	tcase_add_test(t, a_host_that_leaves_while_it_waits_is_in_no_block);
+	tcase_add_test(t, a_host_that_is_kept_out_waits_while_min_others_are_there);
+	tcase_add_test(t, a_host_that_is_kept_out_is_taken_where_too_few_others_are);
+	tcase_add_test(t, a_host_that_is_kept_out_comes_back_when_its_time_is_over);
+	tcase_add_test(t, a_host_that_is_let_back_joins_as_one_that_has_come);
+	tcase_add_test(t, a_host_that_joins_may_be_kept_out);
+	tcase_add_test(t, a_host_that_is_kept_out_makes_no_block_whole);
+	tcase_add_test(t, rounds_of_chance_have_hosts_that_are_kept_out_only_where_they_need_them);
 	tcase_add_test(t, rounds_of_chance_are_whole_blocks);
 	tcase_add_test(t, thousands_of_hosts_in_blocks_cost_little);
 	tcase_add_test(t, a_join_that_fails_leaves_no_part_behind);

@@ -38,6 +38,9 @@ START_TEST(one_host_alone_is_the_default)
 	ck_assert_int_eq(r->lease_ms, 10000);
 	ck_assert_int_eq(r->join_delay_ms, 3000);
 	ck_assert_int_eq(r->on_join, SPEC_ON_JOIN_RESTART);
+	ck_assert_int_eq(r->segment, 1);
+	ck_assert_int_eq(r->quarantine_max, 3);
+	ck_assert_int_eq(r->quarantine_ms, 3600000);
 	ck_assert(!r->never_leads);
 	ck_assert_ptr_null(r->endpoints);
 	ck_assert_ptr_null(r->master_addr);

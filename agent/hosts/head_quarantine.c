@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hosts/private.h"
+#include "common/base/log.h"
+#include "common/text/duration.h"
+#include "common/text/json.h"
+
+#include <errno.h>
+#include <string.h>
+
+/*
+ * Hosts that were at fault too often, which the rounds take only where too few others are there.
+ * Workers of a round in which a host was lost fail for that, so that no other host is at fault.
+ */
+
+/* until_ms 0: the hosts of that name are let back. */
+static void quarantine_tell_rounds(struct head *h, const char *name, uint64_t until_ms)
+{
+	const struct round_host *host = NULL;
+
+	while ((host = round_next_host(h->round, host ? host->number : -1)))
+		if (!strcmp(host->name, name))
+			round_keep_out(h->round, host->number, until_ms, hosts_now_ms());
+}
+
+/* name may be a host's that goes with the next call of the rounds. */
+static void quarantine_note_fault(struct head *h, const char *name, const char *what)
+{
+	uint64_t now = hosts_now_ms(), until = quarantine_fault(&h->quarantine, name, now);
+	int64_t time_ms = h->spec->rendezvous.quarantine_ms;
+	char text[DURATION_TEXT_MAX];
+
+	if (!until)
+		return;
+	duration_format(time_ms, text);
+	log_warning("host %s is in quarantine for %s: %s, the last of %d times within %s", name,
+		text, what, h->spec->rendezvous.quarantine_max, text);
+	events_add(supervisor_events(h->hosts->sv), "host-quarantined", h->attempt, -1,
+		json_pack("{s:s, s:I}", "host", name, "until_us",
+			(json_int_t)(loop_real_us() + (until - now) * 1000)),
+		"host %s is in quarantine for %s: %s, the last of %d times within %s", name, text,
+		what, h->spec->rendezvous.quarantine_max, text);
+	quarantine_tell_rounds(h, name, until);
+}
+
+void head_lost(struct head *h, const char *name)
+{
+	if (h->turning_away)
+		return;
+	h->lost_one = true;
+	quarantine_note_fault(h, name, "it was lost");
+}
+
+/* The host of the present round whose worker has that rank, or NULL. */
+static const struct round_host *quarantine_host_of(const struct head *h, int64_t rank)
+{
+	const struct round_host *host = NULL;
+
+	while ((host = round_next_host(h->round, host ? host->number : -1)))
+		if (host->round == round_number(h->round) && rank >= host->first_rank &&
+			rank < (int64_t)host->first_rank + host->workers)
+			return host;
+	return NULL;
+}
+
+void head_blame(struct head *h)
+{
+	int alive = round_count(h->round, HOST_STARTING) + round_count(h->round, HOST_RUNNING) +
+		    round_count(h->round, HOST_STOPPING);
+	const struct round_host *host;
+
+	if (alive > 1 || h->lost_one || !h->why || strcmp(h->why, "failure") != 0)
+		return;
+	host = quarantine_host_of(h, json_get_int(head_root_cause(h), "rank", -1));
+	if (host)
+		quarantine_note_fault(h, host->name, "its worker failed");
+}
+
+int head_let_back(struct head *h, const char *name, const char *why, struct error *err)
+{
+	if (!quarantine_forget(&h->quarantine, name, hosts_now_ms()))
+		return error_set(err, -EINVAL, "host %.64s is not in quarantine", name);
+	log_notice("host %.64s is %.200s", name, why);
+	events_add(supervisor_events(h->hosts->sv), "host-let-back", h->attempt, -1,
+		json_pack("{s:s}", "host", name), "host %.64s is %.200s", name, why);
+	quarantine_tell_rounds(h, name, 0);
+	round_time(h->round, hosts_now_ms());
+	head_carry_out(h);
+	return 0;
+}
