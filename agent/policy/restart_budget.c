@@ -103,6 +103,18 @@ int restart_left(const struct spec_restart *policy, const struct restart_budget 
 	return left;
 }
 
+int restart_max_of(const struct spec_restart *policy, enum restart_cause cause)
+{
+	const struct spec_max_by_cause *m = &policy->max_by_cause;
+	int max = cause == RESTART_EXIT		? m->exit
+		  : cause == RESTART_SIGNAL	? m->signal
+		  : cause == RESTART_HEARTBEAT	? m->heartbeat
+		  : cause == RESTART_AGENT_LOST ? m->agent_lost
+						: SPEC_UNSET;
+
+	return max == SPEC_UNSET ? -1 : max;
+}
+
 static void restart_enter(struct restart_budget *b, uint64_t now_ms)
 {
 	if (b->n_times == RESTART_WINDOW_MAX) {
@@ -137,6 +149,24 @@ static bool restart_refused(const struct spec_restart *policy, const struct rest
 		return true;
 	}
 	return false;
+}
+
+/* Whether the cause has used up a limit of its own. */
+static bool restart_cause_exhausted(const struct spec_restart *policy,
+	const struct restart_budget *b, enum restart_cause cause, char *text, size_t size)
+{
+	int max = restart_max_of(policy, cause);
+
+	if (max < 0 || b->counted_by_cause[cause] < max)
+		return false;
+	if (max == 0)
+		snprintf(text, size, "no restarts by %s are configured (restart.max_by_cause)",
+			restart_cause_name(cause));
+	else
+		snprintf(text, size,
+			"the limit of %d restart%s by %s is used (restart.max_by_cause)", max,
+			max == 1 ? "" : "s", restart_cause_name(cause));
+	return true;
 }
 
 static bool restart_exhausted(const struct spec_restart *policy, const struct restart_budget *b,
@@ -174,11 +204,13 @@ void restart_decide(const struct spec_restart *policy, struct restart_budget *b,
 	if (restart_refused(policy, f, class, ret->text, sizeof(ret->text)))
 		return;
 	if (class == SPEC_EXIT_COUNT &&
-		restart_exhausted(policy, b, now_ms, ret->text, sizeof(ret->text)))
+		(restart_exhausted(policy, b, now_ms, ret->text, sizeof(ret->text)) ||
+			restart_cause_exhausted(policy, b, f->cause, ret->text, sizeof(ret->text))))
 		return;
 	ret->restart = true;
 	ret->counted = class == SPEC_EXIT_COUNT;
 	b->by_cause[f->cause]++;
+	b->counted_by_cause[f->cause] += ret->counted;
 	if (ret->counted)
 		restart_enter(b, now_ms);
 	else
@@ -203,8 +235,10 @@ void restart_decide(const struct spec_restart *policy, struct restart_budget *b,
 void restart_replay(struct restart_budget *b, const char *cause, bool counted, uint64_t now_ms)
 {
 	for (int i = 0; i < RESTART_N_CAUSES; i++)
-		if (!strcmp(restart_cause_name(i), cause))
+		if (!strcmp(restart_cause_name(i), cause)) {
 			b->by_cause[i]++;
+			b->counted_by_cause[i] += counted;
+		}
 	if (counted)
 		restart_enter(b, now_ms);
 	else
@@ -223,20 +257,36 @@ const char *restart_cause_name(enum restart_cause c)
 
 json_t *restart_save(const struct restart_budget *b)
 {
-	json_t *causes = json_object();
+	json_t *causes = json_object(), *counted = json_object();
 	json_t *times = json_array();
 
-	for (int i = 0; i < RESTART_N_CAUSES; i++)
+	for (int i = 0; i < RESTART_N_CAUSES; i++) {
 		json_object_set_new(causes, restart_cause_name(i), json_integer(b->by_cause[i]));
+		json_object_set_new(
+			counted, restart_cause_name(i), json_integer(b->counted_by_cause[i]));
+	}
 	for (size_t i = 0; i < b->n_times; i++)
 		json_array_append_new(times, json_integer((json_int_t)b->times_ms[i]));
-	return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o}", "used", b->used, "free", b->free,
-		"streak", b->streak, "quick", b->quick, "by_cause", causes, "times_ms", times);
+	return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:o}", "used", b->used, "free", b->free,
+		"streak", b->streak, "quick", b->quick, "by_cause", causes, "counted_by_cause",
+		counted, "times_ms", times);
 }
 
 static bool restart_count_ok(json_int_t n)
 {
 	return n >= 0 && n <= 1000000000;
+}
+
+static int restart_load_causes(const json_t *saved, int *causes)
+{
+	for (int i = 0; i < RESTART_N_CAUSES; i++) {
+		const json_t *n = json_object_get(saved, restart_cause_name(i));
+
+		if (n && (!json_is_integer(n) || !restart_count_ok(json_integer_value(n))))
+			return -EINVAL;
+		causes[i] = (int)json_integer_value(n);
+	}
+	return 0;
 }
 
 int restart_load(struct restart_budget *b, const json_t *saved, uint64_t now_ms)
@@ -258,13 +308,10 @@ int restart_load(struct restart_budget *b, const json_t *saved, uint64_t now_ms)
 	new.free = (int)free_ones;
 	new.streak = (int)streak;
 	new.quick = (int)quick;
-	for (i = 0; i < RESTART_N_CAUSES; i++) {
-		const json_t *n = json_object_get(causes, restart_cause_name(i));
-
-		if (n && (!json_is_integer(n) || !restart_count_ok(json_integer_value(n))))
-			return -EINVAL;
-		new.by_cause[i] = (int)json_integer_value(n);
-	}
+	if (restart_load_causes(causes, new.by_cause) < 0 ||
+		restart_load_causes(
+			json_object_get(saved, "counted_by_cause"), new.counted_by_cause) < 0)
+		return -EINVAL;
 	json_array_foreach (times, i, t) {
 		json_int_t at = json_integer_value(t);
 

@@ -51,6 +51,7 @@ struct restart_budget {
 	int used; /* counted */
 	int free; /* granted without being counted */
 	int by_cause[RESTART_N_CAUSES];
+	int counted_by_cause[RESTART_N_CAUSES];
 	int streak; /* restarts in a row without a healthy attempt */
 	int quick;  /* restarts in a row, not counted, after attempts shorter than QUICK_MS */
 	size_t n_times;
@@ -81,7 +82,9 @@ void restart_replay(struct restart_budget *b, const char *cause, bool counted, u
 int restart_window_used(
 	const struct spec_restart *policy, const struct restart_budget *b, uint64_t now_ms);
 
-/* Restarts left under both limits, or -1 if there is no limit. */
+/* How many counted restarts that cause may have; -1: it has no limit of its own. */
+int restart_max_of(const struct spec_restart *policy, enum restart_cause cause);
+/* Restarts left whatever the cause, or -1 if there is no limit. */
 int restart_left(
 	const struct spec_restart *policy, const struct restart_budget *b, uint64_t now_ms);
 

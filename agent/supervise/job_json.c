@@ -141,12 +141,21 @@ json_t *job_json(const struct supervisor *sv, bool live)
 json_t *job_json_budget(const struct supervisor *sv)
 {
 	const struct spec_restart *p = &sv->spec->restart;
-	json_t *j = json_object(), *causes = json_object();
+	json_t *j = json_object(), *causes = json_object(), *counted = json_object();
+	json_t *limits = json_object();
 
-	for (int i = 0; i < RESTART_N_CAUSES; i++)
-		if (sv->budget.by_cause[i])
+	for (int i = 0; i < RESTART_N_CAUSES; i++) {
+		int max = restart_max_of(p, i);
+
+		if (sv->budget.by_cause[i] || max >= 0)
 			json_put(causes, restart_cause_name(i),
 				json_integer(sv->budget.by_cause[i]));
+		if (sv->budget.counted_by_cause[i] || max >= 0)
+			json_put(counted, restart_cause_name(i),
+				json_integer(sv->budget.counted_by_cause[i]));
+		if (max >= 0)
+			json_put(limits, restart_cause_name(i), json_integer(max));
+	}
 	json_put(j, "used", json_integer(sv->budget.used));
 	json_put(j, "max", json_integer(p->max));
 	json_put(j, "left", json_integer(restart_left(p, &sv->budget, loop_now_ms())));
@@ -158,6 +167,8 @@ json_t *job_json_budget(const struct supervisor *sv)
 	}
 	json_put(j, "free", json_integer(sv->budget.free));
 	json_put(j, "by_cause", causes);
+	json_put(j, "counted_by_cause", counted);
+	json_put(j, "max_by_cause", limits);
 	json_put(j, "backoff_ms", json_integer(p->backoff_ms));
 	if (sv->next_try_us)
 		json_put(j, "next_try_us", json_integer(sv->next_try_us));

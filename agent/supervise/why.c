@@ -112,6 +112,13 @@ static bool why_any_alone(const struct supervisor *sv)
 	return false;
 }
 
+/* The limit that a cause has of its own; max -1: none. */
+static void why_limit(FILE *f, int64_t counted, int64_t max)
+{
+	if (max >= 0)
+		fprintf(f, " (%lld of %lld used)", (long long)counted, (long long)max);
+}
+
 static void why_counts(const struct supervisor *sv, FILE *f)
 {
 	char window[DURATION_TEXT_MAX];
@@ -135,8 +142,11 @@ static void why_counts(const struct supervisor *sv, FILE *f)
 		fprintf(f, "; %d left", left);
 	fprintf(f, "; %d not counted\n", sv->budget.free);
 	for (int i = 0; i < RESTART_N_CAUSES; i++)
-		if (sv->budget.by_cause[i])
-			fprintf(f, "  %d by %s\n", sv->budget.by_cause[i], restart_cause_name(i));
+		if (sv->budget.by_cause[i] || restart_max_of(p, i) >= 0) {
+			fprintf(f, "  %d by %s", sv->budget.by_cause[i], restart_cause_name(i));
+			why_limit(f, sv->budget.counted_by_cause[i], restart_max_of(p, i));
+			fputc('\n', f);
+		}
 }
 
 /* One line about the budget of a worker of scope worker. */
@@ -152,8 +162,10 @@ static void why_worker(const struct worker *w, const struct spec_restart *p, FIL
 		fprintf(f, "; %d left", left);
 	fprintf(f, "; %d not counted", w->budget->free);
 	for (int i = 0; i < RESTART_N_CAUSES; i++)
-		if (w->budget->by_cause[i])
+		if (w->budget->by_cause[i]) {
 			fprintf(f, "; %d by %s", w->budget->by_cause[i], restart_cause_name(i));
+			why_limit(f, w->budget->counted_by_cause[i], restart_max_of(p, i));
+		}
 	if (w->next_start_us) {
 		int64_t wait_us = w->next_start_us - (int64_t)loop_real_us();
 
@@ -231,8 +243,12 @@ static void why_saved_counts(const json_t *why, bool alone, FILE *f)
 	else
 		fprintf(f, "%lld restarts used", (long long)used);
 	fprintf(f, "; %lld not counted\n", (long long)json_get_int(why, "free", 0));
-	json_object_foreach (json_get_object(why, "by_cause"), cause, n)
-		fprintf(f, "  %lld by %s\n", (long long)json_integer_value(n), cause);
+	json_object_foreach (json_get_object(why, "by_cause"), cause, n) {
+		fprintf(f, "  %lld by %s", (long long)json_integer_value(n), cause);
+		why_limit(f, json_get_int(json_get_object(why, "counted_by_cause"), cause, 0),
+			json_get_int(json_get_object(why, "max_by_cause"), cause, -1));
+		fputc('\n', f);
+	}
 }
 
 char *why_saved_text(const json_t *state, const json_t *verdict)

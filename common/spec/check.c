@@ -37,6 +37,12 @@ static void check_role(struct spec_ctx *ctx, const struct spec *s, size_t i)
 	check_list(ctx, role, i, "env_per_replica", role->n_env_per_replica);
 }
 
+static bool limits_causes(const struct spec_max_by_cause *m)
+{
+	return m->exit != SPEC_UNSET || m->signal != SPEC_UNSET || m->heartbeat != SPEC_UNSET ||
+	       m->agent_lost != SPEC_UNSET;
+}
+
 /* path is the section's: "restart" or "roles[i].restart". */
 static void check_restart(struct spec_ctx *ctx, const struct spec_restart *r, const char *path)
 {
@@ -48,6 +54,9 @@ static void check_restart(struct spec_ctx *ctx, const struct spec_restart *r, co
 	snprintf(at, sizeof(at), "%s.window_max", path);
 	if (r->window_ms == SPEC_UNSET && r->window_max)
 		spec_note(ctx, at, "needs `window`, the time that it is counted over");
+	snprintf(at, sizeof(at), "%s.max_by_cause", path);
+	if (!r->max && limits_causes(&r->max_by_cause))
+		spec_note(ctx, at, "needs a `max` of more than 0, or `window`");
 	snprintf(at, sizeof(at), "%s.backoff_max", path);
 	if (r->backoff_max_ms != SPEC_UNSET && r->backoff_max_ms < r->backoff_ms)
 		spec_note(ctx, at, "is less than `restart.backoff`");

@@ -70,10 +70,22 @@ static const struct spec_key logs_keys[] = {
 	END,
 };
 
+static const struct spec_key max_by_cause_keys[] = {
+	KEY("exit", int, spec_restart, max_by_cause.exit),
+	KEY("signal", int, spec_restart, max_by_cause.signal),
+	KEY("heartbeat", int, spec_restart, max_by_cause.heartbeat),
+	KEY("agent_lost", int, spec_restart, max_by_cause.agent_lost),
+	END,
+};
+
 const struct spec_key spec_keys_restart[] = {
 	KEY("policy", enum, spec_restart, policy, .names = policy_names),
 	KEY("scope", enum, spec_restart, scope, .names = scope_names),
 	KEY("max", int, spec_restart, max),
+	{ .name = "max_by_cause",
+		.type = &spec_type_object,
+		.offset = 0,
+		.keys = max_by_cause_keys },
 	KEY("window", duration, spec_restart, window_ms, .min = 1),
 	KEY("window_max", int, spec_restart, window_max, .min = 1, .max = 1024),
 	KEY("backoff", duration, spec_restart, backoff_ms),

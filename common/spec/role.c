@@ -53,6 +53,7 @@ int spec_restart_init(struct spec_restart *r)
 
 	*r = (struct spec_restart){
 		.max = SPEC_UNSET,
+		.max_by_cause = { SPEC_UNSET, SPEC_UNSET, SPEC_UNSET, SPEC_UNSET },
 		.window_ms = SPEC_UNSET,
 		.backoff_max_ms = SPEC_UNSET,
 		.healthy_after_ms = SPEC_UNSET,

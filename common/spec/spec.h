@@ -175,6 +175,9 @@ struct spec_restart {
 	enum spec_restart_scope
 		scope; /* WORKER: restart only the failed worker, each with a budget of its own */
 	int max;       /* restarts over the job's life; SPEC_UNSET: no limit beside the window */
+	struct spec_max_by_cause {
+		int exit, signal, heartbeat, agent_lost; /* SPEC_UNSET: no limit of its own */
+	} max_by_cause;
 	int64_t window_ms; /* sliding window for window_max; SPEC_UNSET: none */
 	int window_max;
 	int64_t backoff_ms;	  /* before the first restart, doubled for each further one */

@@ -33,6 +33,21 @@ def test_the_window(daemon):
     assert budget["left"] == 0
 
 
+def test_limits_of_causes(daemon):
+    job = daemon.run(spec("if-attempt:0:exit:3", "if-attempt:1:exit:42", "signal:SEGV",
+                          restart={"max": 5, "max_by_cause": {"signal": 2, "heartbeat": 0}}))
+    assert job["attempt"] == 4 and job["restarts"] == 3, job
+    said = job["verdict"]["message"]
+    assert "the limit of 2 restarts by signal is used (restart.max_by_cause)" in said, said
+    why = daemon.call("Why", job=job["run"])
+    budget = why["budget"]
+    assert budget["max_by_cause"] == {"signal": 2, "heartbeat": 0}, budget
+    assert budget["counted_by_cause"] == {"exit": 1, "signal": 2, "heartbeat": 0}, budget
+    assert budget["by_cause"]["exit"] == 2, budget
+    for line in "3 of 5 restarts used", "  2 by signal (2 of 2 used)", "  0 by heartbeat (0 of 0 used)":
+        assert line in why["text"], why["text"]
+
+
 def test_by_command_line(box, daemon):
     job = daemon.run(spec("exit:3", restart={"max": 1}))
     result = box.ctl("why", job["run"])

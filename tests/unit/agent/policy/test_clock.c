@@ -78,6 +78,7 @@ START_TEST(a_window_of_restarts_does_not_slide_with_the_wall_clock)
 {
 	const struct spec_restart policy = { .policy = SPEC_RESTART_ON_FAILURE,
 		.max = SPEC_UNSET,
+		.max_by_cause = { SPEC_UNSET, SPEC_UNSET, SPEC_UNSET, SPEC_UNSET },
 		.window_ms = 3600000,
 		.window_max = 1,
 		.backoff_max_ms = SPEC_UNSET,

@@ -11,9 +11,15 @@
 
 #define SOON 1000000 /* a now_ms that leaves room before it */
 
+#define NO_LIMITS                                              \
+	{                                                      \
+		SPEC_UNSET, SPEC_UNSET, SPEC_UNSET, SPEC_UNSET \
+	}
+
 static struct spec_restart policy_of(int max)
 {
 	return (struct spec_restart){ .max = max,
+		.max_by_cause = NO_LIMITS,
 		.window_ms = SPEC_UNSET,
 		.backoff_max_ms = SPEC_UNSET,
 		.healthy_after_ms = SPEC_UNSET };
@@ -40,6 +46,7 @@ static struct restart_decision decide(const struct spec_restart *p, struct resta
 struct granted {
 	uint64_t at;
 	bool counted;
+	enum restart_cause cause;
 };
 
 struct model {
@@ -73,6 +80,19 @@ static int model_counted(const struct model *m, uint64_t since)
 	return n;
 }
 
+static bool model_cause_grants(
+	const struct spec_restart *p, const struct model *m, enum restart_cause cause)
+{
+	int n = 0, limits[RESTART_N_CAUSES] = { [RESTART_EXIT] = p->max_by_cause.exit,
+		[RESTART_SIGNAL] = p->max_by_cause.signal,
+		[RESTART_HEARTBEAT] = p->max_by_cause.heartbeat,
+		[RESTART_AGENT_LOST] = p->max_by_cause.agent_lost };
+
+	for (int i = 0; i < m->n; i++)
+		n += m->history[i].counted && m->history[i].cause == cause;
+	return limits[cause] == SPEC_UNSET || n < limits[cause];
+}
+
 static bool model_grants(const struct spec_restart *p, const struct model *m,
 	const struct restart_fault *f, uint64_t now)
 {
@@ -86,6 +106,8 @@ static bool model_grants(const struct spec_restart *p, const struct model *m,
 		return p->policy == SPEC_RESTART_ALWAYS;
 	if (class == SPEC_EXIT_FREE)
 		return true;
+	if (!model_cause_grants(p, m, f->cause))
+		return false;
 	if (p->max != SPEC_UNSET && model_counted(m, 0) >= p->max)
 		return false;
 	return p->window_ms == SPEC_UNSET ||
@@ -138,7 +160,7 @@ static void check_step(const struct spec_restart *p, struct model *m, struct res
 	if (grants && !asked)
 		m->streak++;
 	if (grants)
-		m->history[m->n++] = (struct granted){ now, counted };
+		m->history[m->n++] = (struct granted){ now, counted, f->cause };
 	if (p->window_ms != SPEC_UNSET)
 		ck_assert_int_eq(restart_window_used(p, b, now),
 			model_counted(m, now - (uint64_t)p->window_ms));
@@ -149,12 +171,16 @@ static void check_left(
 {
 	struct restart_budget copy = *b;
 	struct model model = *m;
+	struct spec_restart any = *p;
 	int left = restart_left(p, b, now), granted = 0;
+
+	any.max_by_cause = (struct spec_max_by_cause)NO_LIMITS;
+	p = &any;
 
 	/* restart_left() is the number of counted restarts that would still be granted. */
 	while (granted < 20 && model_grants(p, &model, &exit_3, now)) {
 		ck_assert(decide(p, &copy, &exit_3, now).restart);
-		model.history[model.n++] = (struct granted){ now, true };
+		model.history[model.n++] = (struct granted){ now, true, RESTART_EXIT };
 		granted++;
 	}
 	ck_assert_int_eq(left, granted == 20 ? -1 : granted);
@@ -190,6 +216,8 @@ START_TEST(decisions_agree_with_a_model_under_every_kind_of_policy)
 	static const struct {
 		int64_t ms, max;
 	} backoffs[] = { { 0, SPEC_UNSET }, { 10, SPEC_UNSET }, { 10, 25 }, { 10, 0 }, { 0, 50 } };
+	static const struct spec_max_by_cause limits[] = { NO_LIMITS, { 0, 2, SPEC_UNSET, 1 },
+		{ 2, SPEC_UNSET, 1, SPEC_UNSET } };
 	static const int64_t healthy[] = { SPEC_UNSET, 0, 50 };
 	struct spec_exit_rule codes[] = { { false, 1, SPEC_EXIT_FREE },
 		{ false, 2, SPEC_EXIT_FATAL }, { true, 2, SPEC_EXIT_FREE },
@@ -202,6 +230,7 @@ START_TEST(decisions_agree_with_a_model_under_every_kind_of_policy)
 		struct spec_restart p = {
 			.policy = i % 3,
 			.max = maxes[i / 3 % 5],
+			.max_by_cause = limits[(i + i / 3) % 3],
 			.window_ms = windows[i / 15 % 4].ms,
 			.window_max = windows[i / 15 % 4].max,
 			.backoff_ms = backoffs[i / 60 % 5].ms,
@@ -247,6 +276,39 @@ START_TEST(texts_say_what_was_decided)
 	f.cause = RESTART_EXEC;
 	ck_assert_str_eq(decide(&p, &b, &f, SOON).text,
 		"a command that cannot be executed is not tried again");
+}
+END_TEST
+
+START_TEST(a_cause_may_have_a_limit_of_its_own)
+{
+	struct spec_restart p = policy_of(5);
+	struct restart_budget b = { 0 }, again = { 0 };
+	struct restart_fault killed = { .cause = RESTART_SIGNAL, .value = 9 };
+	struct restart_fault hung = { .cause = RESTART_HEARTBEAT };
+	json_t *saved;
+
+	p.max_by_cause.signal = 2;
+	p.max_by_cause.heartbeat = 0;
+	ck_assert_int_eq(restart_max_of(&p, RESTART_SIGNAL), 2);
+	ck_assert_int_eq(restart_max_of(&p, RESTART_EXIT), -1);
+	ck_assert_int_eq(restart_max_of(&p, RESTART_OPERATOR), -1);
+	ck_assert_str_eq(decide(&p, &b, &killed, SOON).text, "restart 1 of 5");
+	ck_assert(decide(&p, &b, &killed, SOON).restart);
+	saved = restart_save(&b);
+	ck_assert_int_eq(restart_load(&again, saved, SOON), 0);
+	json_decref(saved);
+	ck_assert_str_eq(decide(&p, &again, &killed, SOON).text,
+		"the limit of 2 restarts by signal is used (restart.max_by_cause)");
+	ck_assert_int_eq(again.used, 2);
+	ck_assert_str_eq(decide(&p, &again, &hung, SOON).text,
+		"no restarts by heartbeat are configured (restart.max_by_cause)");
+	ck_assert_str_eq(decide(&p, &again, &exit_3, SOON).text, "restart 3 of 5");
+	/* What an event tells counts, too; what is not counted does not. */
+	memset(&again, 0, sizeof(again));
+	restart_replay(&again, "signal", false, SOON);
+	restart_replay(&again, "signal", true, SOON);
+	ck_assert(decide(&p, &again, &killed, SOON).restart);
+	ck_assert(!decide(&p, &again, &killed, SOON).restart);
 }
 END_TEST
 
@@ -496,6 +558,7 @@ int main(void)
 
 	tcase_add_test(t, decisions_agree_with_a_model_under_every_kind_of_policy);
 	tcase_add_test(t, texts_say_what_was_decided);
+	tcase_add_test(t, a_cause_may_have_a_limit_of_its_own);
 	tcase_add_test(t, a_restart_leaves_the_window_when_it_is_as_old_as_the_window);
 	tcase_add_test(t, the_backoff_doubles_up_to_its_maximum_and_never_overflows);
 	tcase_add_test(t, uncounted_restarts_of_short_attempts_are_slowed_down);

@@ -70,6 +70,8 @@ static json_t *doc_with(const struct spec_row *row, json_t *value)
 		json_object_set_new(object, section, json_object());
 		object = json_object_get(object, section);
 	}
+	if (!strncmp(row->path, "restart.max_by_cause", 20))
+		json_object_set_new(json_object_get(doc, "restart"), "max", json_integer(3));
 	for (int i = 0; i < N(beside); i++) {
 		_cleanup_json_ json_t *members = NULL;
 
