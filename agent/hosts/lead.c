@@ -470,27 +470,35 @@ static void claim_grant(struct lead *l)
 		claim_failed(l, "out of memory");
 }
 
-static void claim_resolved(void *arg, const struct link_addresses *a, const struct error *why)
+static void claim_take_addresses(struct lead *l, const struct link_addresses *a)
 {
-	struct lead *l = arg;
-	bool given = l->hosts->address;
-
-	l->resolve = link_resolve_free(l->resolve);
-	l->addresses = (struct link_addresses){ 0 };
-	if (!why && given)
+	if (l->hosts->address)
 		l->addresses = *a;
-	for (size_t i = 0; !why && !given && i < a->n; i++)
+	for (size_t i = 0; !l->hosts->address && i < a->n; i++)
 		if (local_address_towards((const struct sockaddr *)&a->at[i],
 			    &l->addresses.at[l->addresses.n]) == 0)
 			l->addresses.n++;
-	if (!l->addresses.n) {
-		l->endpoint++;
-		claim_failed(l, why ? why->text : "this host has no address that reaches it");
-		return;
-	}
 	for (size_t i = 0; i < l->addresses.n; i++)
 		socket_address_set_port(&l->addresses.at[i], ENDPOINT_PORT);
-	claim_grant(l);
+}
+
+static void claim_resolved(void *arg, const struct link_addresses *a, const struct error *why)
+{
+	struct lead *l = arg;
+	struct error err = { .text = "this host has no address that reaches it" };
+
+	l->addresses = (struct link_addresses){ 0 };
+	if (why)
+		err = *why;
+	else
+		claim_take_addresses(l, a);
+	l->resolve = link_resolve_free(l->resolve);
+	if (l->addresses.n) {
+		claim_grant(l);
+		return;
+	}
+	l->endpoint++;
+	claim_failed(l, err.text);
 }
 
 /* An address of etcd, round and round. */

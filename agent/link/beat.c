@@ -86,12 +86,14 @@ bool link_beat_came(struct link *l, const json_t *p)
 	struct link_beat beat = { .came_boot_us = link_boot_us(),
 		.acked_boot_us = read_acked(l, p) };
 	int64_t now_us = (int64_t)loop_real_us();
-	json_t *body = json_object();
-	int r = json_put_int(body, "boot_us", json_get_int(p, "boot_us", 0));
+	json_t *body;
+	int r;
 
 	read_clock(p, &beat);
 	if (tell_beat(l, &beat))
 		return true;
+	body = json_object();
+	r = json_put_int(body, "boot_us", json_get_int(p, "boot_us", 0));
 	l->answers[l->n_answers % LINK_ANSWERS].beat_boot_us = json_get_int(p, "boot_us", 0);
 	l->answers[l->n_answers++ % LINK_ANSWERS].sent_boot_us = beat.came_boot_us;
 	if (r == 0)
