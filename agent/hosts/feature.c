@@ -393,7 +393,7 @@ static void hosts_job_ended(struct supervisor *sv)
 		return;
 	h->member->state = MEMBER_OVER;
 	hosts_end_drains(h);
-	if (h->head && supervisor_guard_died(sv)) { /* the others wait for the next head */
+	if (h->head && !h->lead && supervisor_guard_died(sv)) { /* others wait for the next head */
 		h->member->link = link_free(h->member->link);
 		h->head->finished = true;
 		return;

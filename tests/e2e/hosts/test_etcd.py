@@ -12,7 +12,7 @@ import time
 import pytest
 
 from etcd_group import LEASE_MS, EtcdGroup
-from harness import wait_for, wait_text
+from harness import alive, wait_for, wait_text
 from python_package import ENV, needs_library, write_script
 
 
@@ -63,6 +63,18 @@ def test_the_others_go_on_when_the_agent_that_leads_is_killed(group):
     group.kill_agent(0)
     second = group.wait_round(1, 2, after=first)
     assert group.runs[0].wait().rc == 125
+    group.runs[0] = None
+    assert [r.rc for r in group.succeed(second)] == [0, 0]
+
+
+def test_the_others_go_on_when_the_guard_of_the_host_that_leads_is_killed(box):
+    group = EtcdGroup(box, 3, "2:3", child=False)
+    first = group.start_led(0).wait_round(0, 1, 2)
+    agent = group.agent(0)
+    group.runs[0].signal(signal.SIGKILL)
+    second = group.wait_round(1, 2, after=first)
+    wait_for(lambda: not alive(agent), what="the agent to end")
+    group.runs[0].wait()
     group.runs[0] = None
     assert [r.rc for r in group.succeed(second)] == [0, 0]
 
