@@ -27,8 +27,10 @@ agent_SRC := \
 	agent/hosts/head_say.c \
 	agent/hosts/head_tenure.c \
 	agent/hosts/lead.c \
+	agent/hosts/lead_etcd.c \
 	agent/hosts/lead_keep.c \
 	agent/hosts/lead_keys.c \
+	agent/hosts/lead_part.c \
 	agent/hosts/lead_reach.c \
 	agent/hosts/lead_store.c \
 	agent/hosts/leave.c \

@@ -57,6 +57,8 @@ void hosts_settle(struct hosts *h)
 /* This host leaves a group that goes on: another one can lead it, where etcd says who. */
 void hosts_hand_over(struct hosts *h)
 {
+	if (h->lead && !h->head)
+		lead_part(h->lead);
 	if (!h->lead || !h->head || h->head->end.state || h->head->finished)
 		return;
 	h->head->finished = true;

@@ -309,7 +309,7 @@ static int head_round_new(struct head *h, const json_t *state)
 		.roles = { .n = (int)h->spec->n_roles, .first_only = h->first_only },
 		.digest = h->digest,
 		.segment = z->segment,
-		.round = (uint64_t)json_get_int(state, "round", 0),
+		.round = (uint64_t)lead_number(state, "round", 0),
 		.records = z->backend == SPEC_RENDEZVOUS_ETCD,
 	};
 

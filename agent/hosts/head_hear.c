@@ -38,13 +38,24 @@ struct head_host *head_host_free(struct head_host *x)
 	return NULL;
 }
 
-/* Ends links of hosts that have been no members for a lease. Returns how many others there are. */
+void head_unlink(struct head_host *x)
+{
+	x->link = link_free(x->link);
+	calls_out_cut(&x->calls, "its link has ended");
+	if (x->number < 0)
+		head_host_free(x);
+}
+
+/* Ends links of hosts that have been no members for a lease, and that do not wait for this head.
+ * Returns how many others there are. */
 static int head_forget_unjoined(struct head *h)
 {
 	int n = 0;
 
 	for (struct head_host *x = LIST_FIRST(&h->unjoined), *next; x; x = next) {
 		next = LIST_NEXT(x, entry);
+		if (x->join)
+			continue;
 		if (hosts_now_ms() - x->since_ms > h->leases.lease_ms)
 			head_host_free(x);
 		else
@@ -476,25 +487,24 @@ static void head_on_state(void *arg, int state, const struct error *why)
 	if (why && x->number >= 0)
 		log_warning("the link to host %s has ended: %s", head_host_name(x->head, x->number),
 			why->text);
-	x->link = link_free(x->link);
-	calls_out_cut(&x->calls, "its link has ended");
-	if (x->number < 0)
-		head_host_free(x);
+	head_unlink(x);
 }
 
 static void head_on_beat(void *arg, const struct link_beat *beat)
 {
 	struct head_host *x = arg;
+	struct head *h = x->head;
 
 	x->beat = *beat;
 	if (beat->acked_boot_us)
 		x->acked_ms = (uint64_t)beat->acked_boot_us / 1000;
-	if (x->head->hosts->lead && !lead_holds(x->head->hosts->lead)) {
-		x->link = link_free(x->link); /* it gets no answer */
+	/* What hears of a candidate has no workers. */
+	if (h == h->hosts->head && h->hosts->lead && !lead_holds(h->hosts->lead)) {
+		head_unlink(x); /* it gets no answer */
 		return;
 	}
 	if (x->number >= 0)
-		lease_came(&x->head->leases, &x->lease, (uint64_t)beat->came_boot_us / 1000);
+		lease_came(&h->leases, &x->lease, (uint64_t)beat->came_boot_us / 1000);
 }
 
 const struct link_events head_link_events = {

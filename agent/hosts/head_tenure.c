@@ -5,6 +5,7 @@
 #include "common/text/json.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /*
@@ -123,7 +124,10 @@ bool head_has_enough(const struct head *h)
 
 bool head_may_admit(const struct head *h)
 {
-	return !tenure_lead(h) || (tenure_lead(h)->loaded && lead_confirmed(tenure_lead(h)));
+	const struct lead *l = tenure_lead(h);
+
+	/* Where etcd cannot be told of a round, another one with more hosts cannot begin. */
+	return !l || (l->loaded && lead_confirmed(l) && !l->record && !l->writing);
 }
 
 /* A host whose Join waits; NULL: none does. */
@@ -152,7 +156,7 @@ void head_confirmed(struct head *h)
 			continue;
 		log_warning(
 			"host %s does not get in: %s", json_get_string(join, "host", ""), err.text);
-		head_host_free(x); /* it joins again, and is told why */
+		head_unlink(x); /* it joins again, and is told why */
 	}
 }
 
@@ -162,10 +166,10 @@ void head_confirmed(struct head *h)
 int head_remember(struct head *h, const json_t *state)
 {
 	const json_t *one;
-	uint64_t round = (uint64_t)json_get_int(state, "round", 0);
+	uint64_t round = (uint64_t)lead_number(state, "round", 0);
 	size_t i;
 
-	h->attempt = (int)json_get_int(state, "attempt", 0);
+	h->attempt = (int)lead_number(state, "attempt", 0);
 	if (state && restart_load(&h->budget, json_object_get(state, "budget"), hosts_now_ms()) < 0)
 		log_warning("etcd: the state of the group lacks the budget of restarts");
 	quarantine_load(&h->quarantine, json_object_get(state, "quarantine"), hosts_now_ms(),
@@ -180,7 +184,7 @@ int head_remember(struct head *h, const json_t *state)
 			.node_rank = -1,
 			.known_round = round,
 			.last_round = round,
-			.last_rank = (int)json_get_int(one, "group_rank", -1),
+			.last_rank = (int)lead_number(one, "group_rank", -1),
 			.topology = json_get_string(one, "topology", NULL),
 		};
 		int number = round_remember(h->round, &past);

@@ -21,7 +21,6 @@
 
 enum {
 	LEAD_RETRY_MS = 1000,
-	LEAD_REQUEST_MS = 5000, /* at most, for one request */
 };
 
 static void lead_look(struct lead *l);
@@ -29,27 +28,11 @@ static void lead_judge(struct lead *l);
 static void claim_resolve(struct lead *l);
 static void claim_failed(struct lead *l, const char *text);
 
-int64_t lead_limit_ms(const struct lead *l)
-{
-	int64_t fifth = l->hosts->spec->rendezvous.lease_ms / 5;
-
-	return fifth < LEAD_REQUEST_MS ? fifth : LEAD_REQUEST_MS;
-}
-
 bool lead_may(const struct lead *l)
 {
 	return !l->hosts->spec->rendezvous.never_leads && hosts_now_ms() >= l->yields_ms &&
 	       !l->hosts->leave_asked && !l->hosts->stop_asked && !l->hosts->member->leaving &&
 	       l->hosts->member->state != MEMBER_OVER;
-}
-
-void lead_tell(struct lead *l, const char *text)
-{
-	if (text && strcmp(text, l->told) != 0)
-		log_warning("etcd: %s", text);
-	else if (!text && *l->told)
-		log_notice("etcd answers again");
-	snprintf(l->told, sizeof(l->told), "%s", text ? text : "");
 }
 
 /* Whether this host is in the group of a head that it hears. */
@@ -76,12 +59,16 @@ static bool lead_is_away(const struct lead *l)
 static bool look_is_late(struct lead *l)
 {
 	uint64_t limit = (uint64_t)l->hosts->spec->rendezvous.join_timeout_ms;
+	const json_t *leads = l->seen[LEAD_KEY].value;
 	struct member *m = l->hosts->member;
-	char text[700];
+	char text[1100], who[400] = "no host leads";
 
 	if (m->linked || !lead_is_away(l) || hosts_now_ms() - l->since_ms < limit)
 		return false;
-	snprintf(text, sizeof(text), "no host leads the group %s%s%s; gave up after %" PRIu64 " ms",
+	if (leads)
+		snprintf(who, sizeof(who), "host %.64s does not answer at %.200s, and leads",
+			json_get_string(leads, "host", ""), json_get_string(leads, "address", ""));
+	snprintf(text, sizeof(text), "%s the group %.100s%s%s; gave up after %" PRIu64 " ms", who,
 		hosts_group(l->hosts), *l->told ? ": " : "", l->told, hosts_now_ms() - l->since_ms);
 	member_give_up(m, "timeout", 124, text);
 	return true;
@@ -96,12 +83,18 @@ static bool look_differs(struct lead *l)
 	_cleanup_free_ char *a = settings_digest(ours),
 			    *b = theirs ? settings_digest(theirs) : NULL;
 	struct error err = { 0 };
+	char text[1500], hint[900] = "";
 
 	if (!a || !b || !strcmp(a, b))
 		return false;
 	settings_differ(theirs, ours, json_get_string(leads, "host", "the group's first host"),
 		supervisor_host(l->hosts->sv), &err);
-	member_give_up(l->hosts->member, "failed", 1, err.text);
+	if (!leads) /* its hosts have died all together, perhaps */
+		snprintf(hint, sizeof(hint),
+			"; nobody leads now: if that group has ended, remove what etcd has below %s",
+			l->keys[LEAD_PREFIX]);
+	snprintf(text, sizeof(text), "%.500s%s", err.text, hint);
+	member_give_up(l->hosts->member, "failed", 1, text);
 	return true;
 }
 
@@ -132,13 +125,33 @@ static void look_watched(void *arg, const struct etcd_news *news)
 		lead_look(l);
 }
 
-static int look_read(struct lead *l, const struct etcd_answer *a)
+int lead_look_read(struct lead *l, const struct etcd_answer *a)
 {
 	int r = 0;
 
 	for (int i = 0; i < LEAD_N_KEYS && !r; i++)
 		r = lead_entry_read(&l->seen[i], &a->results[i]);
 	return r;
+}
+
+/* Nothing more is asked until something changes, or this host has waited too long. */
+static void look_rest(struct lead *l)
+{
+	uint64_t late = l->since_ms + (uint64_t)l->hosts->spec->rendezvous.join_timeout_ms;
+	uint64_t now = hosts_now_ms();
+
+	if (l->hosts->member->linked || !lead_is_away(l))
+		loop_timer_disarm(l->retry);
+	else
+		loop_timer_arm(l->retry, late > now ? late - now : 0);
+}
+
+static void look_watch(struct lead *l, int64_t revision)
+{
+	if (lead_is_settled(l) || l->watch ||
+		etcd_watch_new(l->etcd, l->keys[LEAD_KEY], NULL, revision, look_watched, l,
+			&l->watch) == 0)
+		look_rest(l); /* else it looks again */
 }
 
 static void look_answered(void *arg, const struct etcd_answer *a)
@@ -154,8 +167,9 @@ static void look_answered(void *arg, const struct etcd_answer *a)
 		look_is_late(l);
 		return;
 	}
-	lead_tell(l, NULL);
-	if (look_read(l, a) < 0) {
+	if (!l->told_claim || l->seen[LEAD_KEY].value)
+		lead_tell(l, NULL);
+	if (lead_look_read(l, a) < 0) {
 		lead_tell(l, "out of memory");
 		return;
 	}
@@ -164,14 +178,11 @@ static void look_answered(void *arg, const struct etcd_answer *a)
 	l->looked = true;
 	if (look_is_late(l) || look_differs(l))
 		return;
-	if (!l->watch && !lead_is_settled(l) &&
-		etcd_watch_new(l->etcd, l->keys[LEAD_KEY], NULL, a->revision + 1, look_watched, l,
-			&l->watch) == 0)
-		loop_timer_disarm(l->retry); /* else it looks again */
+	look_watch(l, a->revision + 1);
 	lead_judge(l);
 }
 
-static int look_send(struct lead *l, etcd_fn fn)
+int lead_look_send(struct lead *l, etcd_fn fn)
 {
 	struct etcd_op gets[LEAD_N_KEYS];
 	struct etcd_txn t = { .then_ops = gets, .n_then = LEAD_N_KEYS };
@@ -183,10 +194,10 @@ static int look_send(struct lead *l, etcd_fn fn)
 
 static void lead_look(struct lead *l)
 {
-	if (l->call)
-		return;
+	if (l->call || l->parting || l->state == LEAD_CLAIMING || l->state == LEAD_LEADING)
+		return; /* the call is theirs */
 	loop_timer_disarm(l->retry);
-	if (look_send(l, look_answered) < 0)
+	if (lead_look_send(l, look_answered) < 0)
 		loop_timer_arm(l->retry, LEAD_RETRY_MS);
 }
 
@@ -204,7 +215,7 @@ static void lead_judge(struct lead *l)
 {
 	const struct lead_entry *e = &l->seen[LEAD_KEY];
 	bool own = e->value && !strcmp(json_get_string(e->value, "agent", ""), l->hosts->agent);
-	bool free = !e->value || (own && !l->candidate);
+	bool free = !e->value || (own && !(l->candidate && e->lease == l->own_lease));
 
 	l->vacant = false;
 	if (look_ended(l))
@@ -213,11 +224,10 @@ static void lead_judge(struct lead *l)
 		lead_post(l, LEAD_EV_OTHER);
 	} else if (!free) {
 		l->revision = e->revision;
-		l->own_lease = e->lease;
 		lead_post(l, LEAD_EV_OWN);
 	} else if (member_has_workers(l->hosts->member->state)) {
-		l->vacant = true; /* their head may still answer */
-	} else if (own) {	  /* this host has led, and does no more */
+		l->vacant = true;	 /* their head may still answer */
+	} else if (own && lead_may(l)) { /* this host has led, and does no more */
 		snprintf(l->dead, sizeof(l->dead), "%s", l->hosts->agent);
 		lead_post(l, LEAD_EV_DEAD);
 	} else {
@@ -260,17 +270,24 @@ static void lead_follow(struct lead *l)
 	const char *agent = json_get_string(l->seen[LEAD_KEY].value, "agent", "");
 	const char *address = json_get_string(l->seen[LEAD_KEY].value, "address", "");
 	struct error err = { 0 };
+	struct endpoint e;
 	char *copy;
 
 	loop_timer_disarm(l->turn);
 	l->candidate = head_free(l->candidate);
-	if (m->link && !strcmp(agent, l->follows))
+	if (m->link && !strcmp(agent, l->follows) && !strcmp(address, h->endpoint))
 		return;
+	l->keep = etcd_cancel(l->keep); /* for the head before */
 	free(h->endpoint);
 	h->endpoint = NULL;
 	h->deputy = link_listen_free(h->deputy);
 	*l->dead = '\0';
 	member_part(m);
+	if (endpoint_parse(address, NULL, &e, NULL) < 0) {
+		error_set(&err, -EPROTO, "%s in etcd has no address of a host", l->keys[LEAD_KEY]);
+		member_give_up(m, "failed", 1, err.text);
+		return;
+	}
 	copy = strdup(address);
 	if (!copy || follow_secret(l, &err) < 0) {
 		free(copy);
@@ -289,12 +306,11 @@ static void lead_follow(struct lead *l)
 
 static void claim_failed(struct lead *l, const char *text)
 {
-	l->call = etcd_cancel(l->call);
 	l->candidate = head_free(l->candidate);
 	l->own_lease = 0;
 	if (text)
 		lead_tell(l, text);
-	l->slow = text;
+	l->slow = l->told_claim = text;
 	lead_post(l, LEAD_EV_BEATEN);
 }
 
@@ -416,7 +432,7 @@ static void claim_looked(void *arg, const struct etcd_answer *a)
 	struct error err = { 0 };
 
 	l->call = NULL;
-	if (a->status != STATUS_OK || look_read(l, a) < 0) {
+	if (a->status != STATUS_OK || lead_look_read(l, a) < 0) {
 		claim_failed(l, a->status != STATUS_OK ? a->text : "out of memory");
 		return;
 	}
@@ -424,8 +440,8 @@ static void claim_looked(void *arg, const struct etcd_answer *a)
 		claim_failed(l, NULL);
 		return;
 	}
-	terms[0] = json_get_int(lead->value, "term", 0);
-	terms[1] = json_get_int(l->seen[LEAD_STATE].value, "term", 0);
+	terms[0] = lead_number(lead->value, "term", 0);
+	terms[1] = lead_number(l->seen[LEAD_STATE].value, "term", 0);
 	l->term = (terms[0] > terms[1] ? terms[0] : terms[1]) + 1;
 	if (l->seen[LEAD_RUN].value)
 		l->group_lease = l->seen[LEAD_RUN].lease;
@@ -452,7 +468,7 @@ static void claim_granted(void *arg, const struct etcd_answer *a)
 		if (etcd_grant(l->etcd, LEAD_GROUP_TTL_S, lead_limit_ms(l), claim_granted, l,
 			    &l->call) < 0)
 			claim_failed(l, "out of memory");
-	} else if (look_send(l, claim_looked) < 0) {
+	} else if (lead_look_send(l, claim_looked) < 0) {
 		claim_failed(l, "out of memory");
 	}
 }
@@ -520,6 +536,7 @@ static void claim_resolve(struct lead *l)
 	struct endpoint e = { .port = ENDPOINT_PORT };
 	int r = 0;
 
+	l->candidate = head_free(l->candidate); /* of a claim that was not answered */
 	if (l->hosts->address)
 		snprintf(e.host, sizeof(e.host), "%s", l->hosts->address);
 	else
@@ -548,9 +565,9 @@ static void lead_wait(struct lead *l)
 		const char *run = json_get_string(one, "run", "");
 
 		if (!strcmp(run, own))
-			rank = (int)json_get_int(one, "group_rank", -1);
+			rank = (int)lead_number(one, "group_rank", -1);
 		if (!strcmp(run, head))
-			head_rank = (int)json_get_int(one, "group_rank", 0);
+			head_rank = (int)lead_number(one, "group_rank", 0);
 	}
 	loop_timer_arm(l->turn, tenure_turn_ms(rank, head_rank,
 					(int)json_array_size(json_get_array(state, "hosts"))));
@@ -576,6 +593,8 @@ static void lead_lead(struct lead *l)
 	loop_timer_disarm(l->retry);
 	l->watch = etcd_watch_free(l->watch);
 	h->deputy = link_listen_free(h->deputy);
+	l->call = etcd_cancel(l->call);
+	l->keep = etcd_cancel(l->keep); /* for the head before */
 	h->head = TAKE_PTR(l->candidate);
 	link_listen_address(h->head->listen, address);
 	log_notice("this host leads the group %s at %s", hosts_group(h), address);
@@ -699,8 +718,10 @@ void lead_quiet(struct lead *l)
 	l->since_ms = hosts_now_ms();
 	if (l->vacant)
 		lead_judge(l);
-	else if (!l->watch && l->state != LEAD_LEADING)
+	else if (!l->watch)
 		lead_look(l);
+	else
+		look_rest(l);
 	if ((l->state == LEAD_FOLLOWING || l->state == LEAD_LEADING) && !l->hosts->member->link &&
 		l->hosts->endpoint)
 		member_connect(l->hosts->member);
@@ -717,20 +738,6 @@ void lead_begin(struct lead *l)
 {
 	l->since_ms = hosts_now_ms();
 	lead_look(l);
-}
-
-static int lead_names(struct lead *l)
-{
-	static const char *const names[LEAD_N_NAMES] = { "lead", "run", "state", "end", "kv/",
-		"kv0", "waiting/", "waiting0" };
-	const struct spec_rendezvous *z = &l->hosts->spec->rendezvous;
-
-	for (int i = 0; i < LEAD_N_NAMES; i++)
-		if (asprintf(&l->keys[i], "%s/%s/%s", z->prefix, z->id, names[i]) < 0) {
-			l->keys[i] = NULL;
-			return -ENOMEM;
-		}
-	return 0;
 }
 
 static int lead_timers(struct lead *l)

@@ -7,6 +7,7 @@
  * agent/rounds/lead_machine.h and agent/rounds/tenure.h.
  *
  *   lead.c        the machine at work: looks, follows, waits, claims, leads, steps down
+ *   lead_part.c   a host that leaves while nobody leads
  *   lead_reach.c  hosts that cannot reach the one that leads, which then leaves the lead to another
  *   lead_keys.c   the head: persistent keys of workers
  *   lead_store.c  what stands in etcd, as text
@@ -32,6 +33,7 @@
 struct head;
 struct hosts;
 struct keys_batch;
+struct lead;
 struct store_op;
 struct store_watch;
 
@@ -45,10 +47,18 @@ enum lead_key {
 	LEAD_KV_END,
 	LEAD_WAITING, /* the same: hosts that do not reach the one that leads */
 	LEAD_WAITING_END,
+	LEAD_PREFIX, /* of all these */
 	LEAD_N_NAMES
 };
 
 enum { LEAD_GROUP_TTL_S = 3600 }; /* of run and state */
+
+enum { LEAD_REMOVE_MS = 3000 }; /* at most, for the last writes */
+
+/* The names of what stands there. */
+_must_check_ int lead_names(struct lead *l);
+/* A number that stands in etcd; none where there is none that a group can have reached. */
+int64_t lead_number(const json_t *value, const char *key, int64_t none);
 
 /* A new secret of links: 32 random bytes as digits, with a NUL. */
 enum { LEAD_SECRET = 65 };
@@ -75,6 +85,7 @@ struct lead {
 	char dead[40];	   /* the agent of a head that is certainly dead */
 	uint64_t since_ms; /* this host has not been in the group since then */
 	char told[512];	   /* the trouble with etcd that was told last */
+	bool told_claim;   /* ... and this host could not claim for it */
 	char follows[40];  /* the agent that leads, as this host has heard last */
 	int64_t waiting;   /* the lease of its note that it cannot reach that; 0: there is none */
 	struct etcd_call *note;
@@ -106,6 +117,7 @@ struct lead {
 	uint64_t asked_ms; /* when it was sent */
 	json_t *record;	   /* to be written as state; owned, or NULL */
 	json_t *writing;   /* ... on its way */
+	bool refused;	   /* etcd has refused the last write */
 	bool regains;	   /* the lease of the lead has ended, and this host wants it again */
 	bool refounds;	   /* ... and nothing of the group is left in etcd */
 	json_t *end;	   /* to be written; owned, or NULL */
@@ -125,6 +137,8 @@ struct lead {
 	bool resigning;		  /* as soon as all is written */
 	bool removing, removed;	  /* all but end */
 	struct loop_timer *removal;
+
+	bool parting; /* it leaves, and does not lead */
 };
 
 /* Where the group's spec says etcd. */
@@ -150,6 +164,9 @@ void lead_lost(struct lead *l, const char *why);
 void lead_post(struct lead *l, enum lead_event event);
 /* Tells of trouble with etcd, once; text NULL: there is none any more. */
 void lead_tell(struct lead *l, const char *text);
+/* Reads all that lead_entry_read() is for; the answer as seen. */
+_must_check_ int lead_look_send(struct lead *l, etcd_fn fn);
+_must_check_ int lead_look_read(struct lead *l, const struct etcd_answer *a);
 /* How long the lease of the lead is. */
 int64_t lead_ttl_s(const struct lead *l);
 
@@ -177,9 +194,15 @@ void lead_note_end(struct lead *l);
 void lead_remove(struct lead *l);
 /* This host leaves a group that goes on: another one may lead at once. */
 void lead_resign(struct lead *l);
+/* The same, while another host leads, or none does. */
+void lead_part(struct lead *l);
+/* Nothing is left for this host to do there, or it has no time left for it. */
+void lead_removed(struct lead *l);
 /* Nothing of this host's is left to be done in etcd. */
 bool lead_is_over(const struct lead *l);
 
+/* Tells of a write that etcd has refused, or of one that it has not. */
+void lead_written(struct lead *l, const struct etcd_answer *a);
 /* Writes what is to be written, where it can. */
 void lead_flush(struct lead *l);
 /* Whether a write that was refused has found this host's lead; else this host leads no more, or

@@ -17,10 +17,9 @@
 
 enum {
 	KEEP_END_TTL_S = 60,
-	KEEP_REMOVE_MS = 3000, /* at most, for the last writes */
 };
 
-static void keep_remove_on(struct lead *l);
+static void keep_remove(struct lead *l);
 static void keep_resign(struct lead *l);
 
 bool lead_confirmed(const struct lead *l)
@@ -138,8 +137,8 @@ bool lead_is_own(struct lead *l, const struct etcd_answer *a)
 
 static void keep_write_all(struct lead *l)
 {
-	json_decref(l->record);
-	l->record = lead_state_now(l->hosts->head, l->term, "");
+	if (!l->record) /* of a round that waits for it */
+		l->record = lead_state_now(l->hosts->head, l->term, "");
 	l->refounds = false;
 	l->state_revision = 0;
 	lead_keys_refill(l);
@@ -158,15 +157,15 @@ static void keep_regained(void *arg, const struct etcd_answer *a)
 	}
 	if (a->succeeded) {
 		l->revision = a->revision;
-		if (l->refounds)
-			keep_write_all(l);
-	} else if (!lead_is_own(l, a)) {
+		keep_confirmed(l, l->granted_ms, lead_ttl_s(l));
+	} else if (!lead_is_own(l, a)) { /* else by an earlier try, on the lease of that */
 		l->own_lease = 0;
 		return;
 	}
+	if (l->refounds)
+		keep_write_all(l);
 	log_notice("the lease of the lead had ended; this host has it again");
 	l->regains = false;
-	keep_confirmed(l, l->granted_ms, lead_ttl_s(l));
 	head_confirmed(l->hosts->head);
 	lead_arm(l);
 	lead_flush(l);
@@ -304,7 +303,8 @@ static void keep_answered(void *arg, const struct etcd_answer *a)
 		keep_ask(l);
 		return;
 	}
-	lead_tell(l, NULL);
+	if (!l->refused)
+		lead_tell(l, NULL);
 	if (!a->leases[0].ttl_s) {
 		keep_regain(l);
 		return;
@@ -344,9 +344,10 @@ static void keep_renew(void *arg)
 {
 	struct lead *l = arg;
 	const int64_t leases[] = { l->own_lease, l->group_lease };
+	size_t n = l->group_lease ? 2 : 1; /* another program may have put run without one */
 
 	loop_timer_arm(l->renew, (uint64_t)l->hosts->spec->rendezvous.lease_ms / 5);
-	if (!lead_confirmed(l))
+	if (!lead_confirmed(l) || l->refused)
 		head_go_on_without(l->hosts->head);
 	lead_reach_look(l);
 	if (head_tell_missing(l->hosts->head))
@@ -356,12 +357,18 @@ static void keep_renew(void *arg)
 	if (l->keep || l->regains)
 		return;
 	l->kept_ms = hosts_now_ms();
-	if (etcd_keep_alive(l->etcd, leases, 2, lead_limit_ms(l), keep_answered, l, &l->keep) < 0)
+	if (etcd_keep_alive(l->etcd, leases, n, lead_limit_ms(l), keep_answered, l, &l->keep) < 0)
 		lead_tell(l, "out of memory");
 }
 
 /* --- writing ------------------------------------------------------------------------------------
  */
+
+void lead_written(struct lead *l, const struct etcd_answer *a)
+{
+	l->refused = a->status != STATUS_OK;
+	lead_tell(l, l->refused ? a->text : NULL);
+}
 
 static void keep_recorded(void *arg, const struct etcd_answer *a)
 {
@@ -369,14 +376,15 @@ static void keep_recorded(void *arg, const struct etcd_answer *a)
 	_cleanup_json_ json_t *record = TAKE_PTR(l->writing);
 
 	l->write = NULL;
+	lead_written(l, a);
 	if (a->status == STATUS_OK && a->succeeded) {
 		l->state_revision = a->revision;
 		head_recorded(
 			l->hosts->head, (uint64_t)json_get_int(record, "round", 0), !l->record);
+		head_confirmed(l->hosts->head);
 	} else {
-		if (a->status != STATUS_OK)
-			lead_tell(l, a->text);
-		else if (lead_is_own(l, a)) /* an earlier try, which had no answer, has written */
+		/* An earlier try, which had no answer, has written. */
+		if (a->status == STATUS_OK && lead_is_own(l, a))
 			l->state_revision = l->seen[LEAD_STATE].revision;
 		if (!l->record)
 			l->record = TAKE_PTR(record);
@@ -403,21 +411,23 @@ static void keep_write_record(struct lead *l)
 	}
 }
 
+/* The verdict stands there, or cannot. */
+static void keep_end_over(struct lead *l)
+{
+	json_decref(l->end);
+	l->end = NULL;
+	lead_flush(l);
+}
+
 static void keep_ended(void *arg, const struct etcd_answer *a)
 {
 	struct lead *l = arg;
 
 	l->write = NULL;
-	if (a->status == STATUS_OK && !a->succeeded)
-		(void)lead_is_own(l, a);
-	if (l->lost)
-		return;
-	if (a->status == STATUS_OK && a->succeeded) {
-		json_decref(l->end);
-		l->end = NULL;
-	}
-	if (l->removing)
-		keep_remove_on(l);
+	if (a->status == STATUS_OK ? a->succeeded : l->removing)
+		keep_end_over(l);
+	else if (a->status == STATUS_OK && lead_is_own(l, a))
+		lead_flush(l);
 }
 
 static void keep_end_granted(void *arg, const struct etcd_answer *a)
@@ -432,21 +442,28 @@ static void keep_end_granted(void *arg, const struct etcd_answer *a)
 		keep_put(l, LEAD_END, text, a->leases[0].id, &own, 1, keep_ended) == 0)
 		return;
 	if (l->removing)
-		keep_remove_on(l);
+		keep_end_over(l);
+}
+
+static int keep_write_end(struct lead *l)
+{
+	return etcd_grant(
+		l->etcd, KEEP_END_TTL_S, lead_limit_ms(l), keep_end_granted, l, &l->write);
 }
 
 void lead_flush(struct lead *l)
 {
 	if (l->resigning)
 		keep_resign(l);
+	else if (l->removing && !l->write)
+		keep_remove(l);
 	if (l->write || l->removing || !lead_confirmed(l))
 		return;
 	if (!l->end && l->record)
 		keep_write_record(l);
 	else if (!l->end)
 		(void)lead_keys_flush(l);
-	else if (etcd_grant(l->etcd, KEEP_END_TTL_S, lead_limit_ms(l), keep_end_granted, l,
-			 &l->write) < 0)
+	else if (keep_write_end(l) < 0)
 		lead_tell(l, "out of memory");
 }
 
@@ -483,11 +500,10 @@ void lead_note_end(struct lead *l)
 /* --- leaving ------------------------------------------------------------------------------------
  */
 
-static void keep_removed(void *arg)
+void lead_removed(struct lead *l)
 {
-	struct lead *l = arg;
-
 	l->write = etcd_cancel(l->write);
+	l->call = etcd_cancel(l->call);
 	loop_timer_disarm(l->removal);
 	if (l->yielding) {
 		lead_lost(l, "others do not reach it");
@@ -497,16 +513,23 @@ static void keep_removed(void *arg)
 	hosts_settle(l->hosts);
 }
 
+static void keep_is_late(void *arg)
+{
+	lead_removed(arg);
+}
+
+static void keep_revoke(struct lead *l);
+
 static void keep_revoked(void *arg, const struct etcd_answer *a)
 {
 	struct lead *l = arg;
 
 	l->write = NULL;
-	keep_remove_on(l);
+	keep_revoke(l);
 }
 
-/* The lead goes with its lease, then what the group has there. */
-static void keep_remove_on(struct lead *l)
+/* The leases, on which nothing hangs any more. */
+static void keep_revoke(struct lead *l)
 {
 	int64_t lease = l->own_lease ? l->own_lease : l->group_lease;
 
@@ -515,20 +538,56 @@ static void keep_remove_on(struct lead *l)
 	else
 		l->group_lease = 0;
 	if (!lease || etcd_revoke(l->etcd, lease, lead_limit_ms(l), keep_revoked, l, &l->write) < 0)
-		keep_removed(l);
+		lead_removed(l);
 }
 
-/* No claim may find the state of a group that has ended: it goes first. */
+static void keep_deleted(void *arg, const struct etcd_answer *a)
+{
+	struct lead *l = arg;
+
+	l->write = NULL;
+	if (a->status != STATUS_OK)
+		lead_tell(l, a->text); /* the next keep-alive that is answered flushes */
+	else if (a->succeeded)
+		keep_revoke(l);
+	else if (lead_is_own(l, a))
+		lead_flush(l);
+}
+
+/* No claim may find the state of a group that has ended: all goes at once, where no other host
+ * leads by now. */
+static void keep_remove(struct lead *l)
+{
+	const struct etcd_compare own[] = { { ETCD_MOD, l->keys[LEAD_KEY],
+						    l->regains ? 0 : l->revision },
+		{ ETCD_MOD, l->keys[LEAD_STATE], l->state_revision } };
+	const struct etcd_op gets[] = { { .kind = ETCD_GET, .key = l->keys[LEAD_KEY] },
+		{ .kind = ETCD_GET, .key = l->keys[LEAD_STATE] } };
+	const struct etcd_op ops[] = { { .kind = ETCD_DELETE, .key = l->keys[LEAD_KEY] },
+		{ .kind = ETCD_DELETE, .key = l->keys[LEAD_RUN] },
+		{ .kind = ETCD_DELETE, .key = l->keys[LEAD_STATE] },
+		{ .kind = ETCD_DELETE, .key = l->keys[LEAD_KV], .end = l->keys[LEAD_KV_END] } };
+	const struct etcd_txn t = { .compares = own,
+		.n_compares = l->regains ? 2 : 1,
+		.then_ops = ops,
+		.n_then = 4,
+		.else_ops = gets,
+		.n_else = 2 };
+
+	if (l->removed || (l->end && keep_write_end(l) == 0))
+		return;
+	if (etcd_txn(l->etcd, &t, lead_limit_ms(l), keep_deleted, l, &l->write) < 0)
+		lead_removed(l);
+}
+
 void lead_remove(struct lead *l)
 {
 	if (l->removing)
 		return;
 	l->removing = true;
-	loop_timer_disarm(l->renew);
 	loop_timer_disarm(l->over);
-	loop_timer_arm(l->removal, KEEP_REMOVE_MS);
-	if (!l->write)
-		keep_remove_on(l);
+	loop_timer_arm(l->removal, LEAD_REMOVE_MS);
+	lead_flush(l);
 }
 
 static void keep_resigned(void *arg, const struct etcd_answer *a)
@@ -538,7 +597,10 @@ static void keep_resigned(void *arg, const struct etcd_answer *a)
 	l->write = NULL;
 	if (a->status != STATUS_OK)
 		lead_tell(l, a->text);
-	keep_removed(l);
+	if (a->status == STATUS_OK && a->succeeded && !l->yielding)
+		lead_part(l); /* others may have left meanwhile */
+	else
+		lead_removed(l);
 }
 
 /* All that the next head is to find stands there first. */
@@ -559,7 +621,7 @@ static void keep_resign(struct lead *l)
 	state = lead_state_now(l->hosts->head, l->term, supervisor_options(l->hosts->sv)->run);
 	ops[1].value = text = state ? json_dump_text(state, &ops[1].len) : NULL;
 	if (!text || etcd_txn(l->etcd, &t, lead_limit_ms(l), keep_resigned, l, &l->write) < 0)
-		keep_removed(l);
+		lead_removed(l);
 }
 
 void lead_resign(struct lead *l)
@@ -567,13 +629,13 @@ void lead_resign(struct lead *l)
 	if (l->removing || l->resigning)
 		return;
 	l->resigning = true;
-	loop_timer_arm(l->removal, KEEP_REMOVE_MS);
+	loop_timer_arm(l->removal, LEAD_REMOVE_MS);
 	keep_resign(l);
 }
 
 bool lead_is_over(const struct lead *l)
 {
-	return l->state != LEAD_LEADING || l->removed;
+	return l->removed || (l->state != LEAD_LEADING && !l->parting);
 }
 
 /* --- the beginning and the end of a tenure ------------------------------------------------------
@@ -601,8 +663,9 @@ void lead_keep_end(struct lead *l)
 	lead_keys_end(l);
 	l->asking = etcd_cancel(l->asking);
 	loop_timer_disarm(l->removal);
-	l->yielding = l->resigning = l->removing = l->removed = false;
+	l->yielding = l->resigning = l->removing = l->removed = l->parting = false;
 	l->short_ms = 0;
+	l->call = etcd_cancel(l->call);
 	l->keep = etcd_cancel(l->keep);
 	l->write = etcd_cancel(l->write);
 	loop_timer_disarm(l->renew);
@@ -612,7 +675,7 @@ void lead_keep_end(struct lead *l)
 	json_decref(l->end);
 	l->record = l->writing = l->end = NULL;
 	l->own_lease = 0;
-	l->regains = l->refounds = false;
+	l->regains = l->refounds = l->refused = false;
 	l->until_ms = l->reached_ms = 0;
 }
 
@@ -623,7 +686,7 @@ int lead_keep_timers(struct lead *l)
 
 	if (r == 0)
 		r = loop_timer_new(loop, keep_over, l, &l->over);
-	return r == 0 ? loop_timer_new(loop, keep_removed, l, &l->removal) : r;
+	return r == 0 ? loop_timer_new(loop, keep_is_late, l, &l->removal) : r;
 }
 
 void lead_keep_free(struct lead *l)

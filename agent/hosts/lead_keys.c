@@ -75,9 +75,10 @@ static void keys_written(void *arg, const struct etcd_answer *a)
 		for (int i = 0; i < b->n; i++)
 			keys_mark(l, b->entries[i].key);
 	l->batch = keys_batch_free(b);
+	lead_written(l, a);
 	if (a->status != STATUS_OK)
-		lead_tell(l, a->text); /* the next keep-alive that is answered flushes */
-	else if (a->succeeded || lead_is_own(l, a))
+		return; /* the next keep-alive that is answered flushes */
+	if (a->succeeded || lead_is_own(l, a))
 		lead_flush(l);
 }
 

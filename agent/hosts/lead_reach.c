@@ -32,6 +32,10 @@ static void reach_noted(void *arg, const struct etcd_answer *a)
 		log_debug("etcd: %s", a->text);
 }
 
+static void reach_revoked(void *arg, const struct etcd_answer *a)
+{
+}
+
 static void reach_granted(void *arg, const struct etcd_answer *a)
 {
 	struct lead *l = arg;
@@ -78,7 +82,7 @@ void lead_reach_end(struct lead *l)
 		return;
 	l->note = etcd_cancel(l->note);
 	if (l->waiting)
-		(void)!etcd_revoke(l->etcd, l->waiting, lead_limit_ms(l), reach_noted, l, &l->note);
+		(void)!etcd_revoke(l->etcd, l->waiting, lead_limit_ms(l), reach_revoked, l, NULL);
 	l->waiting = 0;
 }
 

@@ -13,6 +13,20 @@
  * have written it, so that fields may be missing, and others are there.
  */
 
+int lead_names(struct lead *l)
+{
+	static const char *const names[LEAD_N_NAMES] = { "lead", "run", "state", "end", "kv/",
+		"kv0", "waiting/", "waiting0", "" };
+	const struct spec_rendezvous *z = &l->hosts->spec->rendezvous;
+
+	for (int i = 0; i < LEAD_N_NAMES; i++)
+		if (asprintf(&l->keys[i], "%s/%s/%s", z->prefix, z->id, names[i]) < 0) {
+			l->keys[i] = NULL;
+			return -ENOMEM;
+		}
+	return 0;
+}
+
 void lead_entry_fini(struct lead_entry *e)
 {
 	json_decref(e->value);
@@ -22,6 +36,7 @@ void lead_entry_fini(struct lead_entry *e)
 int lead_entry_read(struct lead_entry *e, const struct etcd_result *result)
 {
 	const struct etcd_entry *found = result->n ? &result->entries[0] : NULL;
+	int64_t before = e->revision;
 	json_error_t at;
 
 	lead_entry_fini(e);
@@ -33,10 +48,20 @@ int lead_entry_read(struct lead_entry *e, const struct etcd_result *result)
 	e->value = json_loadb(found->value, found->len, JSON_REJECT_DUPLICATES, &at);
 	if (json_is_object(e->value))
 		return 0;
-	log_warning("etcd: the value of %s is not a JSON object", found->key);
+	if (e->revision != before)
+		log_warning("etcd: the value of %s is not a JSON object", found->key);
 	json_decref(e->value);
 	e->value = json_object();
 	return e->value ? 0 : -ENOMEM;
+}
+
+enum { LEAD_MOST = 1 << 30 }; /* rounds, attempts or terms of a group */
+
+int64_t lead_number(const json_t *value, const char *key, int64_t none)
+{
+	int64_t n = json_get_int(value, key, none);
+
+	return n < 0 || n > LEAD_MOST ? none : n;
 }
 
 int lead_secret(char *text)

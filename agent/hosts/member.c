@@ -142,7 +142,8 @@ void member_post(struct member *m, enum member_event event)
 		loop_defer(supervisor_loop(m->sv), hosts_stop_again, m->hosts) < 0)
 		log_error("out of memory: this host is not stopped");
 	if (m->state == MEMBER_OVER) {
-		hosts_hand_over(m->hosts);
+		if (event != MEMBER_EV_END)
+			hosts_hand_over(m->hosts);
 		hosts_settle(m->hosts);
 	}
 }
@@ -282,7 +283,7 @@ static void member_on_state(void *arg, int state, const struct error *why)
 		if (m->state == MEMBER_AWAY)
 			member_post(m, MEMBER_EV_LINKED);
 	} else if (state == LINK_WAITING) {
-		log_notice("%s", why->text);
+		log_notice("%s%s", was_linked ? "the link to the head is broken: " : "", why->text);
 		if (m->hosts->lead)
 			lead_unlinked(m->hosts->lead);
 	} else {

@@ -341,6 +341,8 @@ int head_joined(void *arg, struct link *l, struct error *err);
 void head_last_word(void *arg, struct link *l);
 void head_refused(void *arg, const struct error *why);
 struct head_host *head_host_free(struct head_host *x);
+/* Ends its link; frees it where it is no member. */
+void head_unlink(struct head_host *x);
 
 /* head_decide.c */
 void head_round_begins(struct head *h);

@@ -12,7 +12,8 @@
  *	leading	   this host leads
  *
  * The agent posts NOBODY only while no worker lives here: where the lead has ended but its head
- * still answers, the group goes on. It posts DEAD only while no worker of another head lives here.
+ * still answers, the group goes on. It posts DEAD where that head is dead for certain, also while
+ * workers live here.
  */
 
 #include <stdbool.h>

@@ -2,19 +2,25 @@
 """A group that meets through an etcd of its own, on the last node of the network."""
 
 import base64
+import contextlib
 import http.client
 import json
 import os
 import signal
 import socket
+import threading
 
 import pytest
 
 from group import Group
-from harness import SLOWER, have, wait_for
+from harness import PATIENCE, SLOWER, have, wait_for
 
 LEASE_MS = 2000 * SLOWER
 PREFIX = "/elasticd/tests/"
+
+
+def code(text):
+    return base64.b64encode(text.encode()).decode()
 
 
 class Etcd:
@@ -29,18 +35,21 @@ class Etcd:
     def url(self, port=2379):
         return f"http://{self.net.address(self.node)}:{port}"
 
-    def start(self):
+    def start(self, *options):
         self.process = self.box.start(*self.net.nodes[self.node].command(
             "etcd", "--name=one", f"--data-dir={self.data}",
             f"--listen-client-urls={self.url()}", f"--advertise-client-urls={self.url()}",
             f"--listen-peer-urls={self.url(2380)}", f"--initial-advertise-peer-urls={self.url(2380)}",
-            f"--initial-cluster=one={self.url(2380)}"), name="etcd")
+            f"--initial-cluster=one={self.url(2380)}", *options), name="etcd")
         wait_for(self.answers, what="etcd to answer")
 
     def kill(self):
-        if self.process and self.process.popen.poll() is None:
+        if self.process and self.runs():
             self.process.signal(signal.SIGKILL)
             self.process.wait()
+
+    def runs(self):
+        return self.process.popen.poll() is None
 
     def pause(self):
         os.kill(self.process.pid, signal.SIGSTOP)
@@ -59,6 +68,30 @@ class Etcd:
         finally:
             connection.close()
 
+    def relay(self):
+        """The URL of another way to it, and that way."""
+        return self.url(4001), Relay(self.box, self)
+
+    def put(self, key, value):
+        """A key of the group."""
+        self.request("POST", "/v3/kv/put", {"key": code(PREFIX + key), "value": code(value)})
+
+    def fill(self):
+        """Until it has no room left, and takes nothing more."""
+        junk = {"key": code("/junk"), "value": code("x" * 100000)}
+        for _ in range(100):
+            if "space exceeded" in self.request("POST", "/v3/kv/put", junk):
+                return
+        raise AssertionError("etcd does not get full")
+
+    def empty(self):
+        deleted = json.loads(self.request("POST", "/v3/kv/deleterange", {"key": code("/junk")}))
+        self.request("POST", "/v3/kv/compaction",
+                     {"revision": deleted["header"]["revision"], "physical": True})
+        self.request("POST", "/v3/maintenance/defragment", {})
+        for alarm in json.loads(self.request("POST", "/v3/maintenance/alarm", {}))["alarms"]:
+            self.request("POST", "/v3/maintenance/alarm", {"action": "DEACTIVATE", **alarm})
+
     def answers(self):
         try:
             return "true" in self.request("GET", "/health")
@@ -73,9 +106,6 @@ class Etcd:
 
     def keys(self, values=True):
         """The group's keys without the prefix, with their values, which are JSON, unless without."""
-        def code(text):
-            return base64.b64encode(text.encode()).decode()
-
         answer = json.loads(self.request("POST", "/v3/kv/range", {
             "key": code(PREFIX), "range_end": code(PREFIX[:-1] + "0"), "keys_only": not values}))
         return {base64.b64decode(kv["key"]).decode().removeprefix(PREFIX):
@@ -88,6 +118,67 @@ class Etcd:
             if line.startswith("grpc_server_msg_received_total{"):
                 found[line.split('grpc_method="')[1].split('"')[0]] = int(float(line.split()[-1]))
         return {kind: n for kind, n in found.items() if n}
+
+
+class Relay:
+    """A way to etcd by another port of its node, which can keep back what etcd answers."""
+
+    def __init__(self, box, etcd, port=4001):
+        self.etcd, self.text, self.answers, self.kept = etcd, None, threading.Event(), threading.Event()
+        self.answers.set()
+        self.listening = self.socket()
+        self.listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.listening.bind((etcd.net.address(etcd.node), port))
+        self.listening.listen()
+        self.sockets = [self.listening]
+        threading.Thread(target=self.accept, daemon=True).start()
+        box.cleanups.append(self.close)
+
+    def socket(self):
+        return self.etcd.net.nodes[self.etcd.node].socket(socket.AF_INET, socket.SOCK_STREAM)
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                asks, answers = self.listening.accept()[0], self.socket()
+                self.sockets += asks, answers
+                answers.connect((self.etcd.net.address(self.etcd.node), 2379))
+                threading.Thread(target=self.pump, args=(asks, answers, False), daemon=True).start()
+                threading.Thread(target=self.pump, args=(answers, asks, True), daemon=True).start()
+
+    def pump(self, source, sink, answer):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                if not answer and self.text and self.text in data:
+                    self.text = None
+                    self.answers.clear()
+                    self.kept.set()
+                if answer:
+                    self.answers.wait()
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)
+
+    def keep_from(self, key):
+        """From the next request that puts a key of the group like that on, all answers are kept back."""
+        begin = (PREFIX + key).encode()
+        code = base64.b64encode(begin[:len(begin) // 3 * 3]).decode()
+        self.text = f'"request_put":{{"key":"{code}'.encode()
+
+    def keep(self):
+        self.answers.clear()
+
+    def wait_kept(self):
+        assert self.kept.wait(PATIENCE)
+
+    def let_go(self):
+        self.answers.set()
+
+    def close(self):
+        self.answers.set()
+        for s in self.sockets:
+            with contextlib.suppress(OSError):
+                s.shutdown(socket.SHUT_RDWR)
+            s.close()
 
 
 class EtcdGroup(Group):

@@ -139,6 +139,13 @@ class Net:
             if hears:
                 self.cut_way(j, i)
 
+    def break_connections(self, i, j):
+        """Node i's connections to node j end, as after a fault of the kernel."""
+        r = subprocess.run(self.nodes[i].command("ss", "-K", "-Hn", "dst", self.address(j)), check=False,
+                           capture_output=True)
+        if r.returncode != 0 or not r.stdout.strip():
+            pytest.skip("needs ss, and a kernel that ends connections for it")
+
     def unplug(self, i):
         """The other end of node i's cable is out of the switch."""
         self.switch.ip("link", "set", f"port{i}", "down")

@@ -3,6 +3,7 @@
 No worker lives twice."""
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -108,6 +109,17 @@ def test_the_others_go_on_when_another_agent_is_killed(group):
     assert [r.rc for r in group.succeed(second)] == [0, 0]
 
 
+def test_hosts_that_all_leave_at_once_leave_nothing_behind(group):
+    """As where a scheduler ends a job. The next group of that name waits for nobody."""
+    first = group.start_led(0).wait_round(0, 1, 2)
+    for run in group.runs[:3]:
+        run.signal(signal.SIGTERM)
+    assert [run.wait().rc for run in group.runs[:3]] == [143, 143, 143]
+    assert not group.etcd.keys()
+    second = group.start().wait_round(0, 1, 2, after=first)
+    assert [r.rc for r in group.succeed(second)] == [0, 0, 0]
+
+
 def test_an_agent_that_leads_and_is_stopped_is_followed_by_another(group):
     first = group.start_led(0).wait_round(0, 1, 2)
     agent = group.agent(0)
@@ -125,6 +137,22 @@ def test_the_host_that_leads_can_leave(group):
     assert group.runs[0].wait().rc == 143
     group.runs[0] = None
     assert [r.rc for r in group.succeed(second)] == [0, 0]
+
+
+def test_a_claim_whose_answer_comes_late_is_found_to_be_the_lead(box):
+    """The others know before its own host does who leads, and wait there until that knows it, too."""
+    group = EtcdGroup(box, 3, "2:3", lease_ms=2 * LEASE_MS)
+    url, relay = group.etcd.relay()
+    relay.keep_from("lead")
+    group.start(0, endpoints=url)
+    relay.wait_kept()
+    group.start(1, 2)
+    time.sleep(0.3 * 2 * LEASE_MS / 1000)  # they have sent beats
+    relay.let_go()
+    group.wait_leads(0)
+    first = group.wait_round(0, 1, 2)
+    assert not group.runs[1].err and not group.runs[2].err  # all by one link
+    assert [r.rc for r in group.succeed(first)] == [0, 0, 0]
 
 
 def test_restarts_count_on_under_the_next_head(box):
@@ -241,6 +269,24 @@ def test_a_host_that_etcd_cannot_be_told_of_waits_until_it_can(box):
     assert [r.rc for r in group.succeed(third)] == [0, 0, 0, 0]
 
 
+def test_a_group_goes_on_while_etcd_is_full_and_lets_others_in_later(box):
+    group = EtcdGroup(box, 4, "2:4", restart={"max": 1, "backoff": "0"})
+    group.etcd.kill()
+    group.etcd.start("--quota-backend-bytes=300000")
+    group.start(0)
+    group.wait_leads(0)
+    first = group.start(1, 2).wait_round(0, 1, 2)
+    group.etcd.fill()
+    second = kill_and_wait(group, first, 1)
+    group.runs[0].wait_err("etcd: ")
+    group.start(3)
+    time.sleep(LEASE_MS / 1000)
+    assert second.runs_on((0, 1, 2))
+    group.etcd.empty()
+    third = group.wait_round(0, 1, 2, 3, after=second)
+    assert [r.rc for r in group.succeed(third)] == [0, 0, 0, 0]
+
+
 def test_a_group_without_etcd_ends_its_workers_after_store_loss(box):
     group = EtcdGroup(box, 3, "2:3", store_loss=f"{2 * LEASE_MS}ms")
     first = group.start_led(0).wait_round(0, 1, 2)
@@ -318,14 +364,52 @@ def test_persistent_keys_outlive_the_host_that_leads(box):
     assert set(group.etcd.keys()) == {"end"}
 
 
-def test_a_group_at_rest_sends_keep_alives_and_nothing_else(box):
-    group = EtcdGroup(box, 8, "8", child=False)
-    first = group.start_led(0).wait_round(*range(8))
+@needs_library
+def test_nothing_stays_of_a_group_that_ends_while_it_writes(box):
+    """A key is on its way to etcd when the last host leaves: the verdict stands there, and nothing else."""
+    group = EtcdGroup(box, 2, "2")
+    url, relay = group.etcd.relay()
+    put = "import os, elasticd; elasticd.init().kv.put(os.environ['RANK'], b'1', persistent=True)"
+    command = [sys.executable, "-c", put]
+    group.document["roles"] = [{"replicas": 1, "env": ENV, "command": command}]
+    relay.keep_from("kv/")
+    group.start(0, endpoints=url)
+    group.wait_leads(0)
+    group.start(1)
+    relay.wait_kept()
+    assert group.runs[1].wait().rc == 0
+    relay.let_go()
+    assert group.runs[0].wait().rc == 0
+    assert group.etcd.keys()["end"]["result"] == "succeeded"
+    assert set(group.etcd.keys()) == {"end"}
+
+
+def at_rest(group, seconds):
+    """What etcd has been asked for that long, by kind."""
     before = group.etcd.requests()
-    assert sum(before.values()) <= 4 * 8 + 10, before
-    time.sleep(LEASE_MS / 1000)
-    after = group.etcd.requests()
-    changed = {kind: n - before.get(kind, 0) for kind, n in after.items() if n != before.get(kind, 0)}
+    time.sleep(seconds)
+    return {kind: n - before.get(kind, 0) for kind, n in group.etcd.requests().items()
+            if n != before.get(kind, 0)}
+
+
+@pytest.mark.parametrize("breaks", [False, True], ids=["whole", "broken"])
+def test_a_group_at_rest_sends_keep_alives_and_nothing_else(box, breaks):
+    group = EtcdGroup(box, 8, "8", child=False)
+    url, relay = group.etcd.relay()
+    group.document["rendezvous"]["endpoints"] = url
+    first = group.start_led(0).wait_round(*range(8))
+    assert sum(group.etcd.requests().values()) <= 4 * 8 + 10
+    if breaks:  # hosts ask who leads, and their links are made again before they know
+        relay.keep()
+        for i in range(1, 8):
+            group.net.break_connections(i, 0)
+        time.sleep(LEASE_MS / 4000)
+        relay.let_go()
+        for i in range(1, 8):
+            group.runs[i].wait_err("etcd answers again")
+        assert first.runs_on(range(8))
+        time.sleep(LEASE_MS / 1000)
+    changed = at_rest(group, LEASE_MS / 1000)
     # One message for the lease of the lead and one for that of the group, five times in each lease.
     assert set(changed) == {"LeaseKeepAlive"} and changed["LeaseKeepAlive"] <= 2 * 7, changed
     assert [r.rc for r in group.succeed(first)] == [0] * 8
@@ -344,6 +428,45 @@ def test_a_host_that_was_started_otherwise_is_told(group):
     group.runs[0].signal(signal.SIGTERM)
     assert group.runs[0].wait().rc == 143
     assert not group.etcd.keys()
+
+
+def test_a_host_that_may_not_lead_gives_up_in_time(group):
+    group.start(0, lead="never", join_timeout="2s")
+    result = group.runs[0].wait()
+    assert result.rc == 124 and "no host leads the group tests; gave up after" in result.err, result
+    group.runs[0] = None
+
+
+SECRET = {"secret": 64 * "0"}
+
+
+@pytest.mark.parametrize(("kept", "told"), [
+    ({"run": "", "state": "[1]"}, "/elasticd/tests/run in etcd has no secret"),
+    ({"lead": {"agent": "x", "address": "10.77.0.2:29400"}}, "/elasticd/tests/run in etcd has no secret"),
+    ({"lead": {"agent": 7, "address": "here:port"}, "run": SECRET}, "tests/lead in etcd has no address"),
+    ({"lead": {"host": "h", "address": "10.77.0.4:2379"}, "run": SECRET},
+     "host h does not answer at 10.77.0.4:2379, and leads the group tests"),
+    ({"run": {**SECRET, "settings": [1, {"key": []}]}}, "remove what etcd has below /elasticd/tests/"),
+], ids=["texts", "no-run", "address", "stranger", "settings"])
+def test_values_in_etcd_that_no_host_has_written_are_named(group, kept, told):
+    for key, value in kept.items():
+        group.etcd.put(key, value if isinstance(value, str) else json.dumps(value))
+    result = group.start(0, join_timeout="2s").runs[0].wait()
+    assert result.rc in (1, 124) and told in result.err, result
+    assert len(result.err.splitlines()) <= 4, result  # each once
+    group.runs[0] = None
+
+
+def test_numbers_in_etcd_that_no_group_reaches_count_nothing(box):
+    group = EtcdGroup(box, 2, "2", store_loss="1s")
+    names = {"run": "a", "agent": "b", "boot": "c", "name": "node7", "group_rank": 1 << 40}
+    group.etcd.put("run", json.dumps(SECRET))
+    group.etcd.put("state", json.dumps({
+        "term": (1 << 63) - 1, "round": (1 << 63) - 1, "attempt": (1 << 31) - 1, "budget": [],
+        "hosts": [7, None, {"run": 5}, names, names]}))
+    first = group.start().wait_round(0, 1)
+    assert [w.attempt for w in first.workers.values()] == [0, 0]
+    assert [r.rc for r in group.succeed(first)] == [0, 0]
 
 
 def test_no_etcd_is_told_and_waited_for(box):

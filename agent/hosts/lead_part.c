@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hosts/private.h"
+#include "common/base/log.h"
+#include "common/text/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * A host that leaves while nobody leads, also one that has handed the lead over: the next head does
+ * not have to wait for it, and the last one of a group leaves nothing behind.
+ */
+
+static void part_look(struct lead *l);
+
+static void part_over(struct lead *l)
+{
+	l->parting = false;
+	lead_removed(l);
+}
+
+static void part_written(void *arg, const struct etcd_answer *a)
+{
+	struct lead *l = arg;
+
+	l->write = NULL;
+	if (a->status == STATUS_OK && !a->succeeded)
+		part_look(l); /* another host has written */
+	else
+		part_over(l);
+}
+
+/* Whether no worker of that host lives: it is this one, or one that has left this one's group after
+ * this one had said who is in it. */
+static bool part_has_left(const struct lead *l, const json_t *state, const char *run)
+{
+	const struct head *h = l->hosts->head;
+	const struct round_host *host = NULL;
+
+	if (!strcmp(run, supervisor_options(l->hosts->sv)->run))
+		return true;
+	if (!h || json_get_int(state, "term", 0) != l->term)
+		return false;
+	while ((host = round_next_host(h->round, host ? host->number : -1)))
+		if (host->state != HOST_GONE && !strcmp(host->run, run))
+			return false;
+	return true;
+}
+
+/* Takes who has left out of the last round. Returns how many others are in it; -1: they all are. */
+static int part_cross_out(const struct lead *l, json_t *state)
+{
+	json_t *list = json_object_get(state, "hosts");
+	size_t n = json_array_size(list);
+
+	for (size_t i = n; i-- > 0;)
+		if (part_has_left(l, state, json_get_string(json_array_get(list, i), "run", "")))
+			json_array_remove(list, i);
+	return json_array_size(list) < n ? (int)json_array_size(list) : -1;
+}
+
+static int part_write(struct lead *l, bool all)
+{
+	const struct lead_entry *seen = l->seen;
+	const struct etcd_compare compares[] = {
+		{ ETCD_MOD, l->keys[LEAD_KEY], seen[LEAD_KEY].revision },
+		{ ETCD_MOD, l->keys[LEAD_RUN], seen[LEAD_RUN].revision },
+		{ ETCD_MOD, l->keys[LEAD_STATE], seen[LEAD_STATE].revision },
+	};
+	struct etcd_op ops[] = { { .kind = ETCD_DELETE, .key = l->keys[LEAD_KEY] },
+		{ .kind = ETCD_DELETE, .key = l->keys[LEAD_STATE] },
+		{ .kind = ETCD_DELETE, .key = l->keys[LEAD_RUN] },
+		{ .kind = ETCD_DELETE, .key = l->keys[LEAD_KV], .end = l->keys[LEAD_KV_END] } };
+	const struct etcd_txn t = {
+		.compares = compares, .n_compares = 3, .then_ops = ops, .n_then = all ? 4 : 2
+	};
+	_cleanup_free_ char *text = NULL;
+
+	if (!all) {
+		text = json_dump_text(seen[LEAD_STATE].value, &ops[1].len);
+		ops[1].kind = ETCD_PUT;
+		ops[1].value = text;
+		ops[1].lease = seen[LEAD_STATE].lease;
+		if (!text)
+			return -1;
+	}
+	return etcd_txn(l->etcd, &t, lead_limit_ms(l), part_written, l, &l->write);
+}
+
+static void part_looked(void *arg, const struct etcd_answer *a)
+{
+	struct lead *l = arg;
+	const struct lead_entry *lead = &l->seen[LEAD_KEY], *state = &l->seen[LEAD_STATE];
+	bool led, all;
+	int others;
+
+	l->call = NULL;
+	if (a->status != STATUS_OK || lead_look_read(l, a) < 0) {
+		part_over(l);
+		return;
+	}
+	/* Its own one is of a claim. */
+	led = lead->revision &&
+	      strcmp(json_get_string(lead->value, "agent", ""), l->hosts->agent) != 0;
+	others = lead->revision ? 0 : -1; /* run alone may be of a head that is to come again */
+	if (state->revision)
+		others = part_cross_out(l, state->value);
+	all = !others && l->seen[LEAD_RUN].revision;
+	if (led || others < 0 || (!all && !others) || part_write(l, all) < 0)
+		part_over(l);
+}
+
+static void part_look(struct lead *l)
+{
+	if (lead_look_send(l, part_looked) < 0)
+		part_over(l);
+}
+
+void lead_part(struct lead *l)
+{
+	if (l->parting || !l->looked)
+		return;
+	l->parting = true;
+	lead_reach_end(l);
+	l->watch = etcd_watch_free(l->watch);
+	l->resolve = link_resolve_free(l->resolve);
+	l->call = etcd_cancel(l->call);
+	l->candidate = head_free(l->candidate);
+	loop_timer_disarm(l->retry);
+	loop_timer_disarm(l->turn);
+	loop_timer_arm(l->removal, LEAD_REMOVE_MS);
+	part_look(l);
+}
