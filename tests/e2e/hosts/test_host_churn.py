@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A seeded churn of four hosts, of which two are enough: all that can happen to agents, guards, workers and
-cables, in any order. No worker may live twice, and when all is healed the group runs again."""
+cables, and to the etcd that elects their head, in any order. No worker may live twice, and when all is healed
+the group runs again."""
 
 import contextlib
 import os
@@ -10,6 +11,8 @@ import time
 
 import pytest
 
+from etcd_group import LEASE_MS as ETCD_LEASE_MS
+from etcd_group import EtcdGroup
 from group import LEASE_MS, Group
 from harness import PATIENCE, Watch, alive, children, cmdline, pidfd_of, wait_for, wait_gone
 
@@ -24,12 +27,17 @@ class Churn:
 
     For the same reason no guard is killed while its agent is stopped, and not both are stopped."""
 
+    again_s = 3 * LEASE_MS / 1000 + CONNECT_S  # two hosts run, after all were healed
+
     def __init__(self, box, child):
-        self.group = Group(box, HOSTS, f"2:{HOSTS}", child=child, restart={"max": 100000},
-                           quarantine="off")
+        self.group = self.make(box, child=child, restart={"max": 100000}, quarantine="off")
         self.net, self.rng, self.child = self.group.net, random.Random(SEED + child), child
         self.log, self.began = [], time.monotonic()
         self.stopped = {}  # host -> the descriptor of its agent or guard
+
+    @staticmethod
+    def make(box, **options):
+        return Group(box, HOSTS, f"2:{HOSTS}", **options)
 
     def note(self, text):
         self.log.append(f"{time.monotonic() - self.began:.3f} {text}")
@@ -127,11 +135,15 @@ class Churn:
             self.send(fd, self.rng.choice([signal.SIGUSR1, signal.SIGUSR2, signal.SIGKILL, signal.SIGSTOP]))
         os.close(fd)
 
+    def happenings(self):
+        """What can happen to a host, and how often."""
+        return {self.start: 8, self.kill_agent: 2, self.kill_guard: 1, self.kill_both: 1, self.stop_agent: 2,
+                self.stop_guard: 1, self.go_on: 5, self.leave: 1, self.cut: 2, self.cut_pair: 2,
+                self.unplug: 1, self.heal: 7, self.end_worker: 4}
+
     def step(self):
-        what = self.rng.choices(
-            [self.start, self.kill_agent, self.kill_guard, self.kill_both, self.stop_agent, self.stop_guard,
-             self.go_on, self.leave, self.cut, self.cut_pair, self.unplug, self.heal, self.end_worker],
-            [8, 2, 1, 1, 2, 1, 5, 1, 2, 2, 1, 7, 4])[0]
+        happenings = self.happenings()
+        what = self.rng.choices(list(happenings), list(happenings.values()))[0]
         i = self.rng.randrange(HOSTS)
         self.note(f"{what.__name__} {i}")
         what(i)
@@ -143,7 +155,7 @@ class Churn:
             self.go_on(i)
             self.heal(i)
         healed = time.monotonic()
-        for count, seconds in (2, 3 * LEASE_MS / 1000 + CONNECT_S), (HOSTS, PATIENCE):
+        for count, seconds in (2, self.again_s), (HOSTS, PATIENCE):
             self.wait_hosts(count, seconds)
             self.note(f"{count} hosts run {time.monotonic() - healed:.3f} s after all were healed")
         self.group.check()
@@ -167,10 +179,58 @@ class Churn:
         wait_for(there, self.group.dir, self.group.records, timeout=seconds, what=f"{count} hosts to run")
 
 
+    def end(self):
+        self.group.stop()
+
+
+class EtcdChurn(Churn):
+    """A group that has lost all its hosts waits for store_loss before the next one begins."""
+
+    store_loss_ms = ETCD_LEASE_MS
+    again_s = (store_loss_ms + 4 * ETCD_LEASE_MS) / 1000 + CONNECT_S
+
+    @classmethod
+    def make(cls, box, **options):
+        return EtcdGroup(box, HOSTS, f"2:{HOSTS}", store_loss=f"{cls.store_loss_ms}ms", **options)
+
+    def pause_etcd(self, _):
+        if self.group.etcd.runs():
+            self.group.etcd.pause()
+
+    def kill_etcd(self, _):
+        self.group.etcd.kill()
+
+    def heal_etcd(self, _):
+        if self.group.etcd.runs():
+            self.group.etcd.go_on()
+        else:
+            self.group.etcd.start()
+
+    def cut_from_etcd(self, i):
+        ways = [(i, HOSTS), (HOSTS, i)]
+        for way in self.rng.choice([ways, ways[:1], ways[1:]]):
+            self.net.cut_way(*way)
+
+    def happenings(self):
+        return {**super().happenings(), self.pause_etcd: 1, self.kill_etcd: 1, self.heal_etcd: 4,
+                self.cut_from_etcd: 2}
+
+    def heal_all(self):
+        self.heal_etcd(None)
+        super().heal_all()
+
+    def end(self):
+        last = self.group.rounds()[-1]
+        for worker in last.workers.values():
+            self.group.kill_worker(worker, signal.SIGCONT)
+        self.group.succeed(last)
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", [Churn, EtcdChurn], ids=["direct", "etcd"])
 @pytest.mark.parametrize("child", [True, False], ids=["children", "alone"])
-def test_no_worker_lives_twice_in_a_churn_and_healed_hosts_run_again(box, child):
-    churn = Churn(box, child)
+def test_no_worker_lives_twice_in_a_churn_and_healed_hosts_run_again(box, child, kind):
+    churn = kind(box, child)
     box.note(f"seed {SEED}, {SECONDS} s (ELASTIC_HOSTS_SEED, ELASTIC_HOSTS_SECONDS)")
     watch = Watch(churn.group.dir)
     try:
@@ -180,7 +240,7 @@ def test_no_worker_lives_twice_in_a_churn_and_healed_hosts_run_again(box, child)
                 churn.step()
                 watch.wait(churn.rng.choice([0, 0.1, 0.5, 1.5]) * LEASE_MS / 1000)
             churn.heal_all()
-        churn.group.stop()
+        churn.end()
     finally:
         watch.close()
         box.note("\n".join([*churn.log, churn.group.records.read_text()]))
