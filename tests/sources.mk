@@ -290,6 +290,7 @@ pure_TESTS := \
 # End-to-end files that take longest, most of them by waiting: they begin first.
 long_E2E := \
 	daemon/silent \
+	hosts/etcd_away \
 	preempt/notices \
 	run/leader \
 	run/teardown \
@@ -298,6 +299,8 @@ long_E2E := \
 	run/dump \
 	daemon/forged \
 	hosts/cut \
+	hosts/etcd \
+	hosts/etcd_keys \
 	host/troubled_host \
 	hosts/hosts \
 	hosts/host_churn
