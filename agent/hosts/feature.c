@@ -279,6 +279,8 @@ static bool hosts_takes_request(
 	if (event == GROUP_EV_TIMEOUT && !h->head &&
 		(h->member->state == MEMBER_AWAY || h->member->state == MEMBER_JOINING))
 		return false; /* no head sees to it */
+	if (event == GROUP_EV_TIMEOUT && !h->head)
+		snprintf(h->late, sizeof(h->late), "%s", why);
 	if (event == GROUP_EV_TIMEOUT && h->head)
 		head_timed_out(h->head, why);
 	else if (event == GROUP_EV_RESTART && h->head)

@@ -476,10 +476,21 @@ static void keep_go_on(void *arg)
 		head_recorded(l->hosts->head, round_number(l->hosts->head->round), false);
 }
 
+/* max_run_time was over before this host led. All hosts are there now, and hear of it. */
+static void keep_late(void *arg)
+{
+	struct lead *l = arg;
+
+	if (lead_holds(l))
+		head_timed_out(l->hosts->head, l->hosts->late);
+}
+
 void lead_record(struct lead *l)
 {
 	struct head *h = l->hosts->head;
 
+	if (*l->hosts->late && loop_defer(supervisor_loop(l->hosts->sv), keep_late, l) == 0)
+		return;
 	json_decref(l->record);
 	l->record = lead_state_json(h, l->term);
 	if (!l->record)
@@ -660,6 +671,7 @@ void lead_keep_begin(struct lead *l)
 void lead_keep_end(struct lead *l)
 {
 	loop_cancel(supervisor_loop(l->hosts->sv), keep_go_on, l);
+	loop_cancel(supervisor_loop(l->hosts->sv), keep_late, l);
 	lead_keys_end(l);
 	l->asking = etcd_cancel(l->asking);
 	loop_timer_disarm(l->removal);

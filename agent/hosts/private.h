@@ -482,6 +482,8 @@ struct hosts {
 	loop_fn last_fn;	    /* the core waits for this room's end */
 	void *last_arg;
 	bool stop_asked, leave_asked;
+	char late[256]; /* max_run_time is over, and the head did not end the group yet; "": not so
+			 */
 	char stop_text[256]; /* of a stop that the head was asked for, and its time */
 	int64_t stop_timeout_ms;
 	int64_t asked; /* numbers of Ask */

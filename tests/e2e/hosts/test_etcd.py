@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A group that etcd elects the head of survives the loss of any host. No worker lives twice."""
 
-import contextlib
 import os
 import signal
 import time
@@ -45,11 +44,8 @@ def test_the_others_go_on_without_the_host_that_leads_until_it_is_back(group, ho
 
 def test_the_others_go_on_when_all_of_the_host_that_leads_is_killed(group):
     first = group.start_led(0).wait_round(0, 1, 2)
-    for pid in group.net.nodes[0].processes():
-        with contextlib.suppress(ProcessLookupError):  # the kernel was first
-            os.kill(pid, signal.SIGKILL)
+    group.kill_hosts(0)
     second = group.wait_round(1, 2, after=first)
-    group.runs[0].wait()
     group.runs[0] = None
     assert [r.rc for r in group.succeed(second)] == [0, 0]
 
@@ -162,4 +158,16 @@ def test_restarts_count_on_under_the_next_head(box):
     assert [group.runs[i].wait().rc for i in (1, 2)] == [3, 3]
     group.net.heal(0)
     assert group.runs[0].wait().rc == 3
+    group.check()
+
+
+def test_a_time_that_is_over_while_nobody_leads_ends_the_group_under_the_next_head(group):
+    group.document["max_run_time"] = f"{2 * LEASE_MS}ms"
+    begun = time.monotonic()
+    first = group.start_led(0).wait_round(0, 1, 2)
+    time.sleep(max(0, begun + 1.8 * LEASE_MS / 1000 - time.monotonic()))
+    group.kill_hosts(0)
+    assert [group.runs[i].wait().rc for i in (1, 2)] == [124, 124]
+    assert len(group.rounds()) == 1
+    group.wait_end_of(first.workers[1])
     group.check()

@@ -2,10 +2,7 @@
 """torch's DistributedDataParallel in a group that etcd leads: training loses no step while etcd is away, and
 goes on from its checkpoint when the host that leads is lost."""
 
-import contextlib
-import os
 import pathlib
-import signal
 import sys
 import time
 
@@ -82,10 +79,7 @@ def test_training_survives_the_loss_of_etcd_and_of_the_host_that_leads(box):
     trained(before + EVERY, 3)
     group.etcd.go_on()
     group.runs[0].wait_err("etcd answers again")
-    for pid in group.net.nodes[0].processes():
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    group.runs[0].wait()
+    group.kill_hosts(0)
     group.runs[0] = None
     trained(EVERY, 2)
     # Each step is done once, but for those since the last checkpoint, once.

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a group has in etcd, and what stands there that it has not written."""
 
-import contextlib
 import json
 import os
 import signal
@@ -196,12 +195,7 @@ def test_a_host_that_was_cut_off_at_the_end_takes_the_verdict_from_etcd(group):
 
 def test_a_group_that_was_killed_as_a_whole_can_be_removed_from_etcd_and_begin_anew(group):
     first = group.start().wait_round(0, 1, 2)
-    for i in range(3):
-        for pid in group.net.nodes[i].processes():
-            with contextlib.suppress(ProcessLookupError):  # the kernel was first
-                os.kill(pid, signal.SIGKILL)
-    for run in group.runs[:3]:
-        run.wait()
+    group.kill_hosts(0, 1, 2)
     group.start()
     told = "3 hosts of the last round may still run: nothing begins for up to 10m"
     wait_for(lambda: any(told in run.err for run in group.runs[:3]), what="the host that leads to say so")
