@@ -304,6 +304,22 @@ long_E2E := \
 	host/troubled_host \
 	hosts/hosts \
 	hosts/host_churn
+# End-to-end files that only CI runs: they wait long, or show for hosts apart what those of one host
+# show already.
+ci_E2E := \
+	daemon/silent \
+	preempt/notices \
+	hosts/doctor_ways \
+	hosts/etcd \
+	hosts/etcd_away \
+	hosts/etcd_ddp \
+	hosts/etcd_keys \
+	hosts/host_churn \
+	hosts/many_hosts \
+	hosts/shared \
+	hosts/shared_queue \
+	hosts/shared_queue_group \
+	run/ddp
 # End-to-end files that abuse, stress or parse, tests/e2e/<folder>/test_<name>.py. CI runs them
 # under sanitizers, too. Long ones come first.
 abuse_E2E := \

@@ -104,9 +104,11 @@ e2e_of = $(foreach t,$(1),$(2)/$t env PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 \
 	tests/e2e/$(subst /,/test_,$t).py<end>)
 ifeq ($(HAVE_PYTEST),)
 e2e_suites = $(call none_for,e2e,no pytest here)
+check_suites = $(e2e_suites)
 abuse_suites = $(call none_for,asan/e2e,no pytest here)
 else
 e2e_suites = $(call e2e,e2e,$(B))
+check_suites = $(call e2e_of,$(filter-out $(ci_E2E),$(E2E)),e2e,$(B))
 asan_e2e_suites = $(call e2e,asan/e2e,$(ASAN),$(SANITIZED))
 abuse_suites = $(call e2e_of,$(abuse_E2E),asan/e2e,$(ASAN),$(SANITIZED))
 endif
@@ -119,7 +121,7 @@ check: run-check
 	$(total)
 run-check: built
 	$(begin)
-	$(call run_list,$(e2e_suites)$(unit_suites)$(lint_suites))
+	$(call run_list,$(check_suites)$(unit_suites)$(lint_suites))
 check-unit: unit-programs
 	$(begin)
 	$(call run_list,$(unit_suites))
