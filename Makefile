@@ -195,8 +195,8 @@ distclean:
 
 help:
 	@echo 'make                programs and examples, in $(B)/'
-	@echo 'make check          style, unit and end-to-end tests'
-	@echo 'make check-ci       the same, and under sanitizers what abuses, stresses or parses'
+	@echo 'make check          style, unit and most end-to-end tests'
+	@echo 'make check-ci       all of these, and under sanitizers what abuses, stresses or parses'
 	@echo 'make check-asan     unit and end-to-end tests under address and undefined sanitizers'
 	@echo 'make check-valgrind unit tests under valgrind'
 	@echo 'make check-tsan     tests of the library for workers under the thread sanitizer'
