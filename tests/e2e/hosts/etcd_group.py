@@ -205,10 +205,12 @@ class EtcdGroup(Group):
         self.runs[host].wait_err("this host leads the group")
 
     def kill_hosts(self, *hosts):
-        """All processes of these hosts at once: none sees another one die."""
+        """All processes of these hosts at once: none sees another one die. Guards die last, since the kernel
+        continues stopped processes that have lost their parent."""
         pids = [pid for i in hosts for pid in self.net.nodes[i].processes()]
+        guards = [self.runs[i].pid for i in hosts]
         for signo in (signal.SIGSTOP, signal.SIGKILL):
-            for pid in pids:
+            for pid in [*[p for p in pids if p not in guards], *guards]:
                 with contextlib.suppress(ProcessLookupError):  # the kernel was first
                     os.kill(pid, signo)
         for i in hosts:
