@@ -12,8 +12,8 @@
 #include <string.h>
 
 /*
- * The deputy: the host that leads first if the head's is lost. The guard of the head's agent tells
- * it that this one has died, so that nobody has to wait for its lease.
+ * The deputy: the host that leads first if the head's is lost. When the head's agent dies, its
+ * guard tells the deputy, which then leads without waiting for a lease.
  */
 
 /* --- the deputy ---------------------------------------------------------------------------------

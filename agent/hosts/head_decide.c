@@ -415,7 +415,7 @@ static void decide_verdict(struct head *h)
 	json_put(h->verdict, "root_cause", json_deep_copy(v.cause));
 }
 
-/* The root cause as all hosts are told of it before the next attempt: thousands get less of it. */
+/* The root cause as Assign has it. The more hosts there are, the less each gets of it. */
 static json_t *decide_told(const struct head *h)
 {
 	static const char *const longest[] = { "traceback", "stderr_tail", "text", "message" };

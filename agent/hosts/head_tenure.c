@@ -156,7 +156,7 @@ void head_confirmed(struct head *h)
 			continue;
 		log_warning(
 			"host %s does not get in: %s", json_get_string(join, "host", ""), err.text);
-		head_unlink(x); /* it joins again, and is told why */
+		head_unlink(x); /* it joins again, and the answer says why */
 	}
 }
 

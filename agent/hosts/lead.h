@@ -6,7 +6,9 @@
  * and what the head leaves there for the next one. One for each agent of such a group. Decides by
  * agent/rounds/lead_machine.h and agent/rounds/tenure.h.
  *
- *   lead.c        the machine at work: looks, follows, waits, claims, leads, steps down
+ *   lead.c        the machine at work: looks, follows, waits, leads, steps down
+ *   lead_claim.c  this host's claim to lead, and the secret of links
+ *   lead_etcd.c   limits, and messages about trouble with etcd
  *   lead_part.c   a host that leaves while nobody leads
  *   lead_reach.c  hosts that cannot reach the one that leads, which then leaves the lead to another
  *   lead_keys.c   the head: persistent keys of workers
@@ -131,6 +133,8 @@ struct lead {
 	bool refill;		  /* etcd has lost them meanwhile */
 	int loading;		  /* how many are being put into the store, and one more */
 	char *load_from;	  /* the next page begins there; or NULL */
+
+	/* The end of this host's lead. */
 	uint64_t short_ms;	  /* since when too few hosts are there; 0: enough are */
 	struct etcd_call *asking; /* whether others wait */
 	bool yielding;		  /* it resigns because others do */
@@ -148,27 +152,35 @@ DEFINE_CLEANUP(struct lead *, lead_free)
 
 /* Begins to look. */
 void lead_begin(struct lead *l);
-/* The link to the head is up; broken, for now or for good; no worker lives here any more. */
+/* The link to the head is up, or the head has let this host in. */
 void lead_linked(struct lead *l);
+/* The link is broken, for now or for good. */
 void lead_unlinked(struct lead *l);
+/* The last worker of this host has died. */
 void lead_quiet(struct lead *l);
 /* The guard of the head's host: its agent and its workers are dead. */
 void lead_word(struct lead *l);
-/* The limit for one request to etcd. */
-int64_t lead_limit_ms(const struct lead *l);
 /* Whether this host wants to lead, at all. */
 bool lead_may(const struct lead *l);
 
 /* lead.c, for lead_keep.c: this host leads no more. */
 void lead_lost(struct lead *l, const char *why);
 void lead_post(struct lead *l, enum lead_event event);
-/* Tells of trouble with etcd, once; text NULL: there is none any more. */
-void lead_tell(struct lead *l, const char *text);
 /* Reads all that lead_entry_read() is for; the answer as seen. */
 _must_check_ int lead_look_send(struct lead *l, etcd_fn fn);
 _must_check_ int lead_look_read(struct lead *l, const struct etcd_answer *a);
+/* Says what is wrong with etcd, once; text NULL: it answers again. */
+void lead_tell(struct lead *l, const char *text);
+/* The limit for one request to etcd. */
+int64_t lead_limit_ms(const struct lead *l);
 /* How long the lease of the lead is. */
 int64_t lead_ttl_s(const struct lead *l);
+
+/* lead_claim.c. */
+/* Begins a claim, whose end posts WON, BEATEN or UNSURE. */
+void lead_claim(struct lead *l);
+/* Gives this host's links the secret that the group has in etcd. */
+_must_check_ int lead_take_secret(struct lead *l, struct error *err);
 
 /* lead_keep.c: this host has begun, or ended, to lead. */
 void lead_keep_begin(struct lead *l);
@@ -181,7 +193,7 @@ bool lead_confirmed(const struct lead *l);
 uint64_t lead_until_ms(const struct lead *l);
 /* Steps down where that time has come. Returns whether this host leads yet. */
 bool lead_holds(struct lead *l);
-/* What is known of members has changed: looks again when that time is. */
+/* Members have acknowledged more, or have gone: moves the timer that ends this host's lead. */
 void lead_arm(struct lead *l);
 /* A member: the head asks it to keep leases alive. */
 void lead_renew_for(struct lead *l, int64_t number, const json_t *leases);

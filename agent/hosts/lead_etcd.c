@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Requests to etcd: their limit, and the trouble that is told of. */
+/* Limits of requests and leases, and messages about trouble with etcd. */
 
 enum { LEAD_REQUEST_MS = 5000 }; /* at most, for one request */
 
@@ -14,6 +14,11 @@ int64_t lead_limit_ms(const struct lead *l)
 	int64_t fifth = l->hosts->spec->rendezvous.lease_ms / 5;
 
 	return fifth < LEAD_REQUEST_MS ? fifth : LEAD_REQUEST_MS;
+}
+
+int64_t lead_ttl_s(const struct lead *l)
+{
+	return (l->hosts->spec->rendezvous.lease_ms + 999) / 1000;
 }
 
 void lead_tell(struct lead *l, const char *text)

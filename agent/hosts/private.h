@@ -405,8 +405,8 @@ void head_asks_cut(struct head *h);
 /* head_group.c: what a handler returns. */
 int head_errors(struct head *h, struct varlink_call *call, const json_t *p);
 int head_dump(struct head *h, struct varlink_call *call, const json_t *p);
-/* Whether a list of lines or failures is about workers of that host. Whose a rank was in earlier
- * attempts the head does not know. */
+/* Whether a list of lines or failures is about workers of that host. Those of earlier attempts
+ * pass: the head does not keep which host had a rank then. */
 bool head_speaks_of_own(const struct head_host *x, const json_t *list);
 
 /* head_save.c */

@@ -99,7 +99,7 @@ static void hear_read(struct member *m, const json_t *p)
 		log_error("out of memory: the head does not learn how far workers are");
 }
 
-/* Who has begun a connection gets its answers, and may learn that the other side has ended it. */
+/* Only the side that began a connection gets its Answers; both sides may end it. */
 static bool is_answer(const char *method, const json_t *p, bool negative)
 {
 	int64_t number = json_get_int(p, "connection", 0);

@@ -5,6 +5,7 @@ import contextlib
 import json
 import socket
 
+from group import Group
 from harness import wait_for
 
 PEER = "io.elasticd.Peer."
@@ -169,3 +170,16 @@ class FalseHead(Stranger):
         prepared = self.wait("Prepared")
         self.say("Start", round=1, master_addr=prepared["master_addr"], master_port=prepared["master_port"])
         self.wait("Started")
+
+
+def third_of_three(box):
+    """A stranger as the third host of a round that runs, with its group and the round's number."""
+    group = Group(box, 3, "2:3", last_call="30s")
+    group.start(0, 1)
+    s = Stranger(group, 2)
+    s.join()
+    n = s.wait("Assign")["round"]
+    s.say("Prepared", round=n)
+    s.wait("Start")
+    s.say("Started", round=n, time_us=1)
+    return group, s, n

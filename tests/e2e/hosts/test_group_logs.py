@@ -8,10 +8,9 @@ import time
 
 import pytest
 
-from group import Group
 from harness import VarlinkError, line_bytes, spec, wait_for
 from shared_hosts import HostsGroup
-from stranger import Stranger
+from stranger import third_of_three
 
 
 def lines_of(daemon, job, **kwargs):
@@ -247,19 +246,6 @@ def test_a_host_without_a_link_shows_its_own_lines_and_says_so(group_of):
     assert r.rc == 1 and "no link to the host that leads the group" in r.err, r
 
 
-def running(box):
-    """A stranger as the third host of a round that runs."""
-    group = Group(box, 3, "2:3", last_call="30s")
-    group.start(0, 1)
-    s = Stranger(group, 2)
-    s.join()
-    n = s.wait("Assign")["round"]
-    s.say("Prepared", round=n)
-    s.wait("Start")
-    s.say("Started", round=n, time_us=1)
-    return group, s, n
-
-
 def ask(s, n, number, **parameters):
     call = {"method": "io.elasticd.Manager.Logs", "more": True, "parameters": {"job": "", **parameters}}
     s.say("Call", round=n, worker="", connection=number, message=call)
@@ -276,7 +262,7 @@ def line(rank, text, attempt=0):
 
 
 def test_a_host_that_sends_lines_of_another_host_s_workers_is_lost(box):
-    group, s, n = running(box)
+    group, s, n = third_of_three(box)
     ask(s, n, 1, ranks="2")
     call = s.wait("Call")
     assert call["connection"] < 0 and call["message"]["parameters"]["ranks"] == "2"
@@ -290,7 +276,7 @@ def test_a_host_that_sends_lines_of_another_host_s_workers_is_lost(box):
 
 
 def test_a_host_sends_one_answer_and_waits_for_the_next_to_be_wanted(box):
-    group, s, n = running(box)
+    group, s, n = third_of_three(box)
     ask(s, n, 1)
     call = s.wait("Call")["connection"]
     answer(s, call, line(2, "one"), last=False)
@@ -304,7 +290,7 @@ def test_a_host_sends_one_answer_and_waits_for_the_next_to_be_wanted(box):
 
 
 def test_a_host_that_sends_more_than_is_wanted_is_lost(box):
-    group, s, n = running(box)
+    group, s, n = third_of_three(box)
     ask(s, n, 1, follow=True)
     s.say("Flow", connection=1, paused=True)
     call = s.wait("Call")["connection"]
@@ -317,7 +303,7 @@ def test_a_host_that_sends_more_than_is_wanted_is_lost(box):
 
 
 def test_one_host_has_so_many_readers_and_another_still_reads(box):
-    group, s, n = running(box)
+    group, s, n = third_of_three(box)
     for i in range(1, 66):
         ask(s, n, i, follow=True)
     refused = s.wait("Answer")

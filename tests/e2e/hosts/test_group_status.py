@@ -9,10 +9,9 @@ import signal
 import pytest
 
 from etcd_group import EtcdGroup
-from group import Group
 from harness import VarlinkError, spec, wait_for
 from shared_hosts import HostsGroup, HostsTrainees
-from stranger import Stranger
+from stranger import third_of_three
 from trainees import SAVE_AT_AT
 
 
@@ -191,14 +190,7 @@ def test_a_host_that_does_not_dump_in_time_is_named(group_of):
 
 
 def test_a_host_that_names_failures_of_another_host_s_workers_is_not_believed(box):
-    group = Group(box, 3, "2:3", last_call="30s")
-    group.start(0, 1)
-    s = Stranger(group, 2)
-    s.join()
-    n = s.wait("Assign")["round"]
-    s.say("Prepared", round=n)
-    s.wait("Start")
-    s.say("Started", round=n, time_us=1)
+    group, s, n = third_of_three(box)
     s.say("Call", round=n, worker="", connection=1,
           message={"method": "io.elasticd.Manager.Errors", "parameters": {"job": ""}})
     call = s.wait("Call")["connection"]

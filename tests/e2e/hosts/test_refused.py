@@ -8,7 +8,7 @@ import pytest
 
 from group import Group
 from harness import VarlinkError, alive, spec, wait_for
-from stranger import FalseHead, Stranger
+from stranger import FalseHead, Stranger, third_of_three
 
 
 @pytest.fixture
@@ -245,14 +245,7 @@ def test_a_member_that_speaks_of_another_host_s_worker_is_lost_with_its_host(box
 
 def test_a_member_that_calls_for_another_host_s_worker_is_lost_with_its_host(box):
     """A stranger's own worker may call as it likes; what is no call ends its connection alone."""
-    group = Group(box, 3, "2:3", last_call="30s")
-    group.start(0, 1)
-    s = Stranger(group, 2)
-    s.join()
-    n = s.wait("Assign")["round"]
-    s.say("Prepared", round=n)
-    s.wait("Start")
-    s.say("Started", round=n, time_us=1)
+    group, s, n = third_of_three(box)
     put = {"method": "io.elasticd.Worker.Put", "parameters": {"key": "k", "value": "v"}}
     s.say("Call", round=n, connection=1, worker="worker:2", message=put)
     assert "revision" in s.wait("Answer")["message"]["parameters"]

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hosts/private.h"
+#include "common/base/local_address.h"
+#include "common/base/socket_address.h"
+#include "common/text/endpoint.h"
+#include "common/text/json.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * Claims the lead: takes this host's address, asks etcd for a lease, looks once more, makes a head
+ * that listens but is none yet, and sends the transaction that decides. Each step follows from the
+ * answer to the one before.
+ */
+
+/* Links of another secret end with it. */
+static void claim_drop_secret(struct lead *l)
+{
+	if (l->hosts->tls && l->hosts->member->link)
+		member_part(l->hosts->member);
+	l->hosts->tls = link_tls_free(l->hosts->tls);
+}
+
+/* Links have the secret of the group, which another one may have made meanwhile. */
+int lead_take_secret(struct lead *l, struct error *err)
+{
+	const char *secret = json_get_string(l->seen[LEAD_RUN].value, "secret", NULL);
+	const struct spec_rendezvous *z = &l->hosts->spec->rendezvous;
+	const struct link_tls_options o = { .token = z->token_file ? NULL : secret,
+		.token_file = z->token_file };
+
+	if (l->hosts->tls && (z->token_file || l->secret_of == l->seen[LEAD_RUN].created))
+		return 0;
+	claim_drop_secret(l);
+	if (!secret && !z->token_file)
+		return error_set(err, -EPROTO, "%s in etcd has no secret", l->keys[LEAD_RUN]);
+	l->secret_of = l->seen[LEAD_RUN].created;
+	return link_tls_new(&o, &l->hosts->tls, err);
+}
+
+static void claim_failed(struct lead *l, const char *text)
+{
+	l->candidate = head_free(l->candidate);
+	l->own_lease = 0;
+	if (text)
+		lead_tell(l, text);
+	l->slow = l->told_claim = text;
+	lead_post(l, LEAD_EV_BEATEN);
+}
+
+static void claim_answered(void *arg, const struct etcd_answer *a)
+{
+	struct lead *l = arg;
+
+	l->call = NULL;
+	if (a->status != STATUS_OK && a->maybe) {
+		lead_tell(l, a->text);
+		lead_post(l, LEAD_EV_UNSURE);
+	} else if (a->status != STATUS_OK) {
+		claim_failed(l, a->text);
+	} else if (!a->succeeded) {
+		claim_failed(l, NULL);
+	} else {
+		l->revision = a->revision;
+		if (!l->seen[LEAD_RUN].value) {
+			l->secret_of = l->seen[LEAD_RUN].created = a->revision;
+			l->seen[LEAD_RUN].value = lead_run_json(l->secret, l->candidate->settings);
+		}
+		lead_post(l, LEAD_EV_WON);
+	}
+}
+
+/* The candidate's address, and the secret where there is none yet; both as text. */
+static int claim_values(struct lead *l, char **ret_lead, char **ret_run)
+{
+	_cleanup_json_ json_t *run = NULL, *lead = NULL;
+	char address[SOCKET_ADDRESS_MAX];
+	size_t len;
+
+	link_listen_address(l->candidate->listen, address);
+	lead = lead_json(l, address);
+	*ret_lead = lead ? json_dump_text(lead, &len) : NULL;
+	if (!*ret_lead)
+		return -ENOMEM;
+	if (l->seen[LEAD_RUN].value)
+		return 0;
+	run = lead_run_json(l->secret, l->candidate->settings);
+	*ret_run = run ? json_dump_text(run, &len) : NULL;
+	return *ret_run ? 0 : -ENOMEM;
+}
+
+static struct etcd_compare claim_unchanged(const struct lead *l, enum lead_key key)
+{
+	return (struct etcd_compare){
+		.target = ETCD_MOD, .key = l->keys[key], .n = l->seen[key].revision
+	};
+}
+
+static void claim_send(struct lead *l)
+{
+	_cleanup_free_ char *lead = NULL, *run = NULL;
+	const struct etcd_compare compares[] = { claim_unchanged(l, LEAD_KEY),
+		claim_unchanged(l, LEAD_RUN), claim_unchanged(l, LEAD_STATE),
+		claim_unchanged(l, LEAD_END) };
+	struct etcd_op puts[3];
+	struct etcd_txn t = { .compares = compares,
+		.n_compares = sizeof(compares) / sizeof(compares[0]),
+		.then_ops = puts };
+	int r = claim_values(l, &lead, &run);
+
+	if (r == 0) {
+		puts[t.n_then++] = (struct etcd_op){ .kind = ETCD_PUT,
+			.key = l->keys[LEAD_KEY],
+			.value = lead,
+			.len = strlen(lead),
+			.lease = l->own_lease };
+		if (run)
+			puts[t.n_then++] = (struct etcd_op){ .kind = ETCD_PUT,
+				.key = l->keys[LEAD_RUN],
+				.value = run,
+				.len = strlen(run),
+				.lease = l->group_lease };
+		if (l->seen[LEAD_END].value) /* of a group of that name before */
+			puts[t.n_then++] =
+				(struct etcd_op){ .kind = ETCD_DELETE, .key = l->keys[LEAD_END] };
+		r = etcd_txn(l->etcd, &t, lead_limit_ms(l), claim_answered, l, &l->call);
+	}
+	if (run)
+		explicit_bzero(run, strlen(run));
+	if (r < 0)
+		claim_failed(l, strerror(-r));
+}
+
+/* The first host of a group makes its secret. */
+static int claim_secret(struct lead *l, struct error *err)
+{
+	const struct spec_rendezvous *z = &l->hosts->spec->rendezvous;
+	const struct link_tls_options o = { .token = l->secret };
+
+	claim_drop_secret(l);
+	l->secret_of = 0;
+	if (lead_secret(l->secret) < 0)
+		return error_set(err, -EIO, "no random numbers");
+	return z->token_file ? 0 : link_tls_new(&o, &l->hosts->tls, err);
+}
+
+/* A head that listens, and waits for etcd to let it lead. */
+static int claim_listen(struct lead *l, struct error *err)
+{
+	const json_t *state = l->seen[LEAD_STATE].value;
+	int r = l->seen[LEAD_RUN].value ? lead_take_secret(l, err) : claim_secret(l, err);
+
+	if (r < 0)
+		return r;
+	r = head_new(l->hosts, &l->addresses, state, &l->candidate, err);
+	for (size_t i = 0; r == -EADDRINUSE && i < l->addresses.n; i++) /* another group's head */
+		socket_address_set_port(&l->addresses.at[i], 0);
+	return r == -EADDRINUSE ? head_new(l->hosts, &l->addresses, state, &l->candidate, err) : r;
+}
+
+static void claim_looked(void *arg, const struct etcd_answer *a)
+{
+	struct lead *l = arg;
+	const struct lead_entry *lead = &l->seen[LEAD_KEY];
+	int64_t terms[2];
+	struct error err = { 0 };
+
+	l->call = NULL;
+	if (a->status != STATUS_OK || lead_look_read(l, a) < 0) {
+		claim_failed(l, a->status != STATUS_OK ? a->text : "out of memory");
+		return;
+	}
+	if (lead->revision && strcmp(json_get_string(lead->value, "agent", ""), l->dead) != 0) {
+		claim_failed(l, NULL);
+		return;
+	}
+	terms[0] = lead_number(lead->value, "term", 0);
+	terms[1] = lead_number(l->seen[LEAD_STATE].value, "term", 0);
+	l->term = (terms[0] > terms[1] ? terms[0] : terms[1]) + 1;
+	if (l->seen[LEAD_RUN].value)
+		l->group_lease = l->seen[LEAD_RUN].lease;
+	if (claim_listen(l, &err) < 0)
+		claim_failed(l, err.text);
+	else
+		claim_send(l);
+}
+
+static void claim_granted(void *arg, const struct etcd_answer *a)
+{
+	struct lead *l = arg;
+
+	l->call = NULL;
+	if (a->status != STATUS_OK) {
+		claim_failed(l, a->text);
+		return;
+	}
+	if (l->own_lease)
+		l->group_lease = a->leases[0].id;
+	else
+		l->own_lease = a->leases[0].id;
+	if (!l->group_lease && !l->seen[LEAD_RUN].value) {
+		if (etcd_grant(l->etcd, LEAD_GROUP_TTL_S, lead_limit_ms(l), claim_granted, l,
+			    &l->call) < 0)
+			claim_failed(l, "out of memory");
+	} else if (lead_look_send(l, claim_looked) < 0) {
+		claim_failed(l, "out of memory");
+	}
+}
+
+static void claim_grant(struct lead *l)
+{
+	l->own_lease = l->group_lease = 0;
+	l->granted_ms = hosts_now_ms();
+	if (etcd_grant(l->etcd, lead_ttl_s(l), lead_limit_ms(l), claim_granted, l, &l->call) < 0)
+		claim_failed(l, "out of memory");
+}
+
+static void claim_take_addresses(struct lead *l, const struct link_addresses *a)
+{
+	if (l->hosts->address)
+		l->addresses = *a;
+	for (size_t i = 0; !l->hosts->address && i < a->n; i++)
+		if (local_address_towards((const struct sockaddr *)&a->at[i],
+			    &l->addresses.at[l->addresses.n]) == 0)
+			l->addresses.n++;
+	for (size_t i = 0; i < l->addresses.n; i++)
+		socket_address_set_port(&l->addresses.at[i], ENDPOINT_PORT);
+}
+
+static void claim_resolved(void *arg, const struct link_addresses *a, const struct error *why)
+{
+	struct lead *l = arg;
+	struct error err = { .text = "this host has no address that reaches it" };
+
+	l->addresses = (struct link_addresses){ 0 };
+	if (why)
+		err = *why;
+	else
+		claim_take_addresses(l, a);
+	l->resolve = link_resolve_free(l->resolve);
+	if (l->addresses.n) {
+		claim_grant(l);
+		return;
+	}
+	l->endpoint++;
+	claim_failed(l, err.text);
+}
+
+/* An address of etcd, round and round. */
+static int claim_endpoint(struct lead *l, struct endpoint *ret, struct error *err)
+{
+	size_t n = 0;
+	_cleanup_free_ char **endpoints = etcd_endpoints(l->hosts->spec->rendezvous.endpoints, &n);
+
+	if (!endpoints)
+		return error_set(err, -ENOMEM, "out of memory");
+	return endpoint_parse(endpoint_without_scheme(endpoints[l->endpoint % n]),
+		"rendezvous.endpoints", ret, err);
+}
+
+/* The address that was given for this host, or else those from which it reaches etcd. */
+void lead_claim(struct lead *l)
+{
+	struct error err = { 0 };
+	struct endpoint e = { .port = ENDPOINT_PORT };
+	int r = 0;
+
+	l->candidate = head_free(l->candidate); /* of a claim that was not answered */
+	if (l->hosts->address)
+		snprintf(e.host, sizeof(e.host), "%s", l->hosts->address);
+	else
+		r = claim_endpoint(l, &e, &err);
+	if (r == 0)
+		r = link_resolve_new(
+			supervisor_loop(l->hosts->sv), &e, claim_resolved, l, &l->resolve);
+	if (r < 0)
+		claim_failed(l, *err.text ? err.text : strerror(-r));
+}
