@@ -20,6 +20,7 @@
 #include "daemon/api/stop_all.h"
 #include "daemon/jobs/cgroupfs.h"
 #include "daemon/jobs/scope.h"
+#include "daemon/metrics/metrics.h"
 #include "daemon/recover.h"
 #include "daemon/setup.h"
 
@@ -112,6 +113,7 @@ static void on_job_changed(void *arg, struct job *j)
 {
 	struct daemon *d = arg;
 
+	metrics_job_changed(d->metrics, j);
 	(void)!loop_defer(d->loop, on_changes, d);
 }
 
@@ -340,7 +342,8 @@ static int open_server(struct daemon *d, struct error *err)
 	if (open_budget(d) < 0 || registry_new(&d->registry) < 0 || feed_new(&d->feed) < 0 ||
 		relays_new(&d->host, &d->relays) < 0 || starts_new(d, &d->starts) < 0 ||
 		removals_new(d, &d->removals) < 0 || prune_new(d, &d->prune) < 0 ||
-		preempts_new(d, &d->preempts) < 0 || notify_new(d->loop, &d->notify) < 0)
+		preempts_new(d, &d->preempts) < 0 || notify_new(d->loop, &d->notify) < 0 ||
+		metrics_new(d, &d->metrics) < 0)
 		return out_of_memory(err);
 	r = notices_new(d, &d->notices, err);
 	return r < 0 ? r : varlink_server_new(d->loop, &opt, &d->server, err);
@@ -383,6 +386,7 @@ struct daemon *daemon_free(struct daemon *d)
 		return NULL;
 	/* The server goes first, since its open calls watch jobs. */
 	varlink_server_free(d->server);
+	d->metrics = metrics_free(d->metrics);
 	leave_free(d->leave);
 	starts_free(d->starts);
 	removals_free(d->removals);

@@ -41,4 +41,10 @@ daemon_SRC := \
 	daemon/jobs/registry.c \
 	daemon/jobs/safe_files.c \
 	daemon/jobs/scope.c \
-	daemon/jobs/sweeper.c
+	daemon/jobs/sweeper.c \
+	daemon/metrics/http_server.c \
+	daemon/metrics/metrics.c \
+	daemon/metrics/numbers.c \
+	daemon/metrics/open_metrics.c \
+	daemon/metrics/page.c \
+	daemon/metrics/readings.c

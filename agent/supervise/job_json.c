@@ -107,6 +107,15 @@ static void job_json_times(const struct supervisor *sv, json_t *j)
 		json_put(j, "next_try_us", json_integer(sv->next_try_us));
 }
 
+static json_t *job_json_causes(const int by_cause[RESTART_N_CAUSES])
+{
+	json_t *causes = json_object();
+
+	for (int i = 0; i < RESTART_N_CAUSES; i++)
+		json_put(causes, restart_cause_name(i), json_integer(by_cause[i]));
+	return causes;
+}
+
 json_t *job_json(const struct supervisor *sv, bool live)
 {
 	_cleanup_free_ char *command = spec_command_line(sv->spec);
@@ -125,6 +134,7 @@ json_t *job_json(const struct supervisor *sv, bool live)
 	json_put(j, "attempt", json_integer(sv->attempt < 0 ? 0 : sv->attempt));
 	json_put(j, "restarts", json_integer(sv->budget.used));
 	json_put(j, "max_restarts", json_integer(sv->spec->restart.max));
+	json_put(j, "restarts_by_cause", job_json_causes(sv->budget.by_cause));
 	json_put(j, "agent_pid", json_integer(getpid()));
 	json_put(j, "command", json_text(command ? command : "?"));
 	if (sv->spec->cwd)

@@ -65,6 +65,7 @@ struct daemon {
 	struct prune *prune;
 	struct preempts *preempts;
 	struct notices *notices;
+	struct metrics *metrics;
 };
 
 /* Takes up all jobs, and serves the control socket as soon as their agents have reported (or after

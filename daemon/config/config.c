@@ -5,10 +5,12 @@
 #include "common/base/paths.h"
 #include "common/base/scan.h"
 #include "common/text/duration.h"
+#include "common/text/endpoint.h"
 #include "common/text/keep.h"
 #include "common/text/size.h"
 #include "common/text/topology.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fnmatch.h>
 #include <ini.h>
@@ -29,6 +31,7 @@ enum config_type {
 	CONFIG_URL,
 	CONFIG_REQUIRE,
 	CONFIG_TOPOLOGY,
+	CONFIG_ADDRESS,
 };
 
 static const struct config_key {
@@ -67,6 +70,7 @@ static const struct config_key {
 	KEY("preemption", dmi_dir, CONFIG_PATH, 0, 0),
 	KEY("preemption", inhibit_delay, CONFIG_DURATION, 0, 0),
 	KEY("host", topology, CONFIG_TOPOLOGY, 0, 0),
+	KEY("metrics", listen, CONFIG_ADDRESS, 0, 0),
 #undef KEY
 	{ "rendezvous", "require", CONFIG_REQUIRE, offsetof(struct config, require_secret), 0, 0 },
 };
@@ -123,6 +127,7 @@ void config_fini(struct config *c)
 	free(c->azure_endpoint);
 	free(c->dmi_dir);
 	free(c->topology);
+	free(c->listen);
 	memset(c, 0, sizeof(*c));
 }
 
@@ -236,6 +241,16 @@ static int set_level(int *slot, const char *value, struct error *err)
 	return 0;
 }
 
+static bool is_address(const char *value)
+{
+	struct endpoint e = { .port = 0 };
+	struct error err = { 0 };
+	struct in6_addr any;
+
+	return endpoint_parse(value, NULL, &e, &err) == 0 && e.has_port &&
+	       (inet_pton(AF_INET, e.host, &any) == 1 || inet_pton(AF_INET6, e.host, &any) == 1);
+}
+
 static int set_key(
 	struct config *c, const struct config_key *k, const char *value, struct error *err)
 {
@@ -258,6 +273,12 @@ static int set_key(
 		if (!topology_is(value))
 			return error_set(err, -EINVAL,
 				"expected " TOPOLOGY_EXPECTED ", found \"%s\"", value);
+		return set_string(slot, value, err);
+	case CONFIG_ADDRESS:
+		if (!is_address(value))
+			return error_set(err, -EINVAL,
+				"expected ADDRESS:PORT such as 127.0.0.1:9465, found \"%s\"",
+				value);
 		return set_string(slot, value, err);
 	case CONFIG_DURATION:
 		return duration_parse(value, NULL, slot, err);
@@ -298,7 +319,7 @@ static int apply(struct config *c, const char *section, const char *name, const 
 	if (!known)
 		return error_set(err, -EINVAL,
 			"unknown section [%s]; expected [elasticd], [logs], [limits], "
-			"[preemption], [rendezvous] or [host]",
+			"[preemption], [rendezvous], [host] or [metrics]",
 			section);
 	return error_set(err, -EINVAL, "unknown key \"%s\" in section [%s]", name, section);
 }

@@ -41,6 +41,7 @@ struct config {
 	int64_t inhibit_delay;				    /* ms; -1: as long as logind waits */
 	char *topology;	     /* of this host, in jobs that have none; or NULL */
 	bool require_secret; /* between hosts of a group */
+	char *listen;	     /* ADDRESS:PORT for readers of metrics; NULL: none */
 };
 
 /* The defaults. Returns 0 or -ENOMEM. */

@@ -86,6 +86,8 @@ struct job {
 	struct aside *sweep;
 	bool counted;	/* this loss of the agent is in losses_ms already */
 	bool listening; /* daemon/api/host_notices.c listens for it */
+	struct reading *reading; /* of daemon/metrics; NULL: nobody has read its numbers */
+	bool goes_on;		 /* daemon/metrics has not counted its end */
 	/* For daemon/api/auto_resume.c: this elasticd took the run up and no attempt was seen yet;
 	 * its agent had died before. */
 	bool unheard, returns;
