@@ -170,6 +170,8 @@ unit_TESTS := \
 	daemon/jobs/record \
 	daemon/jobs/registry \
 	daemon/jobs/sweeper \
+	daemon/metrics/http_server \
+	daemon/metrics/open_metrics \
 	worker/alone \
 	worker/alone_preempt \
 	worker/alone_queue \

@@ -125,9 +125,9 @@ char *open_metrics_end(struct open_metrics *m, size_t *ret_len)
 {
 	char *text;
 
-	put_string(m, "# EOF\n");
+	put(m, "# EOF\n", sizeof("# EOF\n"));
 	text = m->text;
-	*ret_len = m->len;
+	*ret_len = m->len - 1;
 	if (m->failed) {
 		free(text);
 		text = NULL;
