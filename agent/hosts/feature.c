@@ -428,9 +428,11 @@ static void hosts_describe_job(const struct supervisor *sv, json_t *job)
 {
 	const struct hosts *h = hosts_of(sv);
 
-	if (h && h->begun)
-		json_put(job, "hosts",
-			h->head ? head_hosts_json(h->head) : member_hosts_json(h->member));
+	if (!h || !h->begun)
+		return;
+	json_put(job, "hosts", h->head ? head_hosts_json(h->head) : member_hosts_json(h->member));
+	if (h->lead && etcd_took_ms(h->lead->etcd) >= 0)
+		json_put(job, "etcd_ms", json_integer(etcd_took_ms(h->lead->etcd)));
 }
 
 static const struct varlink_method hosts_methods[] = {

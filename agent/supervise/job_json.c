@@ -112,7 +112,8 @@ static json_t *job_json_causes(const int by_cause[RESTART_N_CAUSES])
 	json_t *causes = json_object();
 
 	for (int i = 0; i < RESTART_N_CAUSES; i++)
-		json_put(causes, restart_cause_name(i), json_integer(by_cause[i]));
+		if (by_cause[i])
+			json_put(causes, restart_cause_name(i), json_integer(by_cause[i]));
 	return causes;
 }
 

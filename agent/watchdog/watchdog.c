@@ -4,6 +4,7 @@
 #include "agent/watchdog/dump_method.h"
 #include "agent/watchdog/private.h"
 #include "common/base/log.h"
+#include "common/text/json.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -323,6 +324,21 @@ static size_t watchdog_helpers(struct supervisor *sv, pid_t *pids, size_t max)
 	return watchdog_of(sv) ? hang_helpers(watchdog_of(sv)->dumps, pids, max) : 0;
 }
 
+static void watchdog_describe(const struct supervisor *sv, json_t *job)
+{
+	struct watchdog *wd = watchdog_of(sv);
+	const struct worker_watch *watch;
+	int silent = 0;
+
+	if (!wd || supervisor_spec(sv)->heartbeat.period_ms == SPEC_UNSET || supervisor_ended(sv))
+		return;
+	for (int i = 0; i < supervisor_n_workers(sv); i++) {
+		watch = watchdog_checked(wd, supervisor_worker(sv, i));
+		silent += watch && watch->heartbeat.misses > 0;
+	}
+	json_put(job, "silent_workers", json_integer(silent));
+}
+
 static const struct varlink_method manager_methods[] = {
 	{ "Dump", dump_method },
 	{ NULL, NULL },
@@ -340,4 +356,5 @@ const struct feature watchdog_feature = {
 	.hosts_save = watchdog_hosts_save,
 	.child_exited = watchdog_child_exited,
 	.helper_pids = watchdog_helpers,
+	.describe_job = watchdog_describe,
 };

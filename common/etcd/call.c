@@ -219,6 +219,7 @@ static void call_answered(struct etcd_call *c)
 		return;
 	}
 	e->cluster = d.answer.cluster;
+	e->took_ms = (int64_t)(loop_now_ms() - c->began_ms);
 	etcd_request_sent(c->request, &d.answer.sent_ms);
 	d.answer.text = "";
 	call_answer(c, &d.answer);

@@ -95,6 +95,7 @@ int etcd_new(struct loop *loop, const struct etcd_options *o, struct etcd **ret,
 	if (!e)
 		return error_set(err, -ENOMEM, "out of memory");
 	e->loop = loop;
+	e->took_ms = -1;
 	TAILQ_INIT(&e->calls);
 	TAILQ_INIT(&e->writes);
 	TAILQ_INIT(&e->watches);
@@ -110,6 +111,11 @@ int etcd_new(struct loop *loop, const struct etcd_options *o, struct etcd **ret,
 		return r;
 	*ret = TAKE_PTR(e);
 	return 0;
+}
+
+int64_t etcd_took_ms(const struct etcd *e)
+{
+	return e->took_ms;
 }
 
 struct etcd *etcd_free(struct etcd *e)

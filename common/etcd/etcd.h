@@ -61,6 +61,9 @@ _must_check_ int etcd_new(
 struct etcd *etcd_free(struct etcd *e);
 DEFINE_CLEANUP(struct etcd *, etcd_free)
 
+/* How long the last call took that etcd has answered; -1: none yet. */
+int64_t etcd_took_ms(const struct etcd *e);
+
 /* --- Transactions --- */
 
 enum etcd_target { ETCD_MOD, ETCD_CREATE, ETCD_LEASE };

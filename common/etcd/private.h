@@ -31,6 +31,7 @@ struct etcd {
 	unsigned token_serial; /* counts tokens */
 	bool no_users;	       /* etcd has said so */
 	uint64_t cluster;      /* of the last answer; 0: none yet */
+	int64_t took_ms;       /* the last call that was answered; -1: none yet */
 	struct etcd_calls calls, writes;
 	struct etcd_watches watches;
 };

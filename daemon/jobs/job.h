@@ -84,9 +84,9 @@ struct job {
 	bool guard_gone;  /* no process of the agent is left */
 	bool guard_known; /* rec.agent_pid is of this boot: this elasticd started or found it */
 	struct aside *sweep;
-	bool counted;	/* this loss of the agent is in losses_ms already */
-	bool listening; /* daemon/api/host_notices.c listens for it */
-	struct reading *reading; /* of daemon/metrics; NULL: nobody has read its numbers */
+	bool counted;		 /* this loss of the agent is in losses_ms already */
+	bool listening;		 /* daemon/api/host_notices.c listens for it */
+	struct reading *reading; /* of daemon/metrics; NULL: its numbers were not read */
 	bool goes_on;		 /* daemon/metrics has not counted its end */
 	/* For daemon/api/auto_resume.c: this elasticd took the run up and no attempt was seen yet;
 	 * its agent had died before. */

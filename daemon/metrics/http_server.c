@@ -87,14 +87,15 @@ static const char *http_reason(int status)
 	}
 }
 
-/* Sends what the socket takes. Returns 1 when all is sent, 0 to go on later, or a negative errno. */
+/* Sends what the socket takes. Returns 1 when all is sent, 0 to go on later, or a negative errno.
+ */
 static int send_more(struct http_connection *c)
 {
 	while (c->sent < c->head_len + c->text_len) {
 		bool is_head = c->sent < c->head_len;
 		const char *from = is_head ? c->head + c->sent : c->text + (c->sent - c->head_len);
-		size_t len = is_head ? c->head_len - c->sent
-				     : c->text_len - (c->sent - c->head_len);
+		size_t len =
+			is_head ? c->head_len - c->sent : c->text_len - (c->sent - c->head_len);
 		ssize_t n = send(c->fd, from, len,
 			MSG_NOSIGNAL | MSG_DONTWAIT | (is_head && c->text_len ? MSG_MORE : 0));
 

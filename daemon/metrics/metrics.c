@@ -19,7 +19,7 @@
 
 enum { METRICS_BACKLOG = 16 };
 
-/* Who waits for the numbers of agents. */
+/* A caller that waits for the numbers of agents. */
 struct metrics_reader {
 	STAILQ_ENTRY(metrics_reader) link;
 	struct http_call *call;

@@ -14,7 +14,7 @@
 #include "daemon/jobs/job.h"
 
 enum {
-	METRICS_FRESH_MS = 30000, /* of a job that has not changed meanwhile */
+	METRICS_FRESH_MS = 30000,   /* of a job that has not changed meanwhile */
 	METRICS_PATIENCE_MS = 1000, /* a reader waits no longer for agents */
 	METRICS_ENDED_S = 3600,	    /* how long readers see that a run has ended */
 	METRICS_ENDED_MAX = 200,    /* and of how many runs, the newest */

@@ -7,20 +7,35 @@
 #include <math.h>
 #include <string.h>
 
-#define GAUGE(n, h, p)		{ "elasticd_job_" n, METRIC_GAUGE, h, NULL, NULL, p, 1 }
-#define GAUGE_OF(n, h, l, v, p) { "elasticd_job_" n, METRIC_GAUGE, h, l, v, p, 1 }
-#define COUNT(n, h, p)		{ "elasticd_job_" n, METRIC_COUNTER, h, NULL, NULL, p, 1 }
-#define COUNT_OF(n, h, l, v, p) { "elasticd_job_" n, METRIC_COUNTER, h, l, v, p, 1 }
-#define TIME(n, h, p, s)	{ "elasticd_job_" n "_seconds", METRIC_GAUGE, h, NULL, NULL, p, s }
+#define GAUGE(n, h, p)                                               \
+	{                                                            \
+		"elasticd_job_" n, METRIC_GAUGE, h, NULL, NULL, p, 1 \
+	}
+#define GAUGE_OF(n, h, l, v, p)                                \
+	{                                                      \
+		"elasticd_job_" n, METRIC_GAUGE, h, l, v, p, 1 \
+	}
+#define COUNT(n, h, p)                                                 \
+	{                                                              \
+		"elasticd_job_" n, METRIC_COUNTER, h, NULL, NULL, p, 1 \
+	}
+#define COUNT_OF(n, h, l, v, p)                                  \
+	{                                                        \
+		"elasticd_job_" n, METRIC_COUNTER, h, l, v, p, 1 \
+	}
+#define TIME(n, h, p, s)                                                        \
+	{                                                                       \
+		"elasticd_job_" n "_seconds", METRIC_GAUGE, h, NULL, NULL, p, s \
+	}
 
-/* A path that begins with "=" counts the workers in that state. */
-#define WORKERS(state)                                                                          \
+/* A path that begins with "=" counts the workers in that state, with "#" the items of a list. */
+#define WORKERS(state) \
 	GAUGE_OF("workers", "Workers of this host by their state.", "state", state, "=" state)
-#define RESTARTS(cause)                                                                         \
-	COUNT_OF("restarts", "Restarts of the group by their cause, counted or not.", "cause",  \
+#define RESTARTS(cause)                                                                        \
+	COUNT_OF("restarts", "Restarts of the group by their cause, counted or not.", "cause", \
 		cause, "restarts_by_cause." cause)
-#define TASKS_OVER(result)                                                                      \
-	COUNT_OF("queue_tasks_ended", "Tasks of the queue that have ended.", "result", result,  \
+#define TASKS_OVER(result)                                                                     \
+	COUNT_OF("queue_tasks_ended", "Tasks of the queue that have ended.", "result", result, \
 		"queue." result)
 
 const struct metric_row metric_rows[] = {
@@ -42,7 +57,8 @@ const struct metric_row metric_rows[] = {
 	RESTARTS("agent-lost"),
 	RESTARTS("heartbeat"),
 	GAUGE("restarts_used", "Restarts that the restart budget paid for.", "restarts"),
-	GAUGE("restarts_max", "Restarts that the restart budget allows; -1: its window limits them.",
+	GAUGE("restarts_max",
+		"Restarts that the restart budget allows; -1: its window limits them.",
 		"max_restarts"),
 	GAUGE_OF("queue_tasks", "Tasks of the queue that have not ended.", "state", "queued",
 		"queue.queued"),
@@ -54,10 +70,14 @@ const struct metric_row metric_rows[] = {
 	COUNT("queue_put_back", "How often a task was put back for another worker.",
 		"queue.put_back"),
 	GAUGE("queue_workers", "Workers that take tasks of the queue.", "queue.workers"),
+	GAUGE("workers_silent", "Workers that have missed a heartbeat.", "silent_workers"),
+	GAUGE("hosts", "Hosts of the group, with spares.", "#hosts"),
+	TIME("etcd", "How long etcd took for its last answer to this host.", "etcd_ms", 1e-3),
 };
 
 const size_t metric_n_rows = sizeof(metric_rows) / sizeof(*metric_rows);
-static_assert(sizeof(metric_rows) / sizeof(*metric_rows) <= METRIC_ROWS_MAX, "a value for each row");
+static_assert(
+	sizeof(metric_rows) / sizeof(*metric_rows) <= METRIC_ROWS_MAX, "a value for each row");
 
 static double count_workers(const json_t *job, const char *state)
 {
@@ -78,13 +98,21 @@ static double number_at(const json_t *job, const char *path)
 	const char *dot = strchr(path, '.');
 	char key[32];
 
+	const json_t *list;
+
 	if (path[0] == '=')
 		return count_workers(job, path + 1);
+	if (path[0] == '#') {
+		list = json_object_get(job, path + 1);
+		return json_is_array(list) ? (double)json_array_size(list) : NAN;
+	}
 	if (dot && (size_t)(dot - path) < sizeof(key)) {
 		memcpy(key, path, (size_t)(dot - path));
 		key[dot - path] = '\0';
 		job = json_object_get(job, key);
 		path = dot + 1;
+		if (job && !json_object_get(job, path))
+			return 0; /* counts that are 0 may be left out */
 	}
 	job = json_object_get(job, path);
 	return json_is_number(job) ? json_number_value(job) : NAN;

@@ -3,8 +3,8 @@
 
 /*
  * A Job object as the numbers that a monitoring system keeps over time. The table is all that is
- * known about a metric of jobs: where its value stands in the Job, and what readers are told about
- * it. Pure.
+ * known about a metric of jobs: where its value stands in the Job, and what it says to
+ * readers. Pure.
  */
 
 #include <jansson.h>

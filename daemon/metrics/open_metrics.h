@@ -12,14 +12,14 @@
 struct open_metrics {
 	char *text;
 	size_t len, size;
-	bool failed; /* without memory */
+	bool failed;		   /* without memory */
 	const char *family, *type; /* of the samples that follow */
 	const char *help;	   /* NULL: the family has its head */
 	const char *suffix;	   /* of samples: "_total" for a counter */
 };
 
-/* Begins a family of type "gauge", "counter" or "info"; its samples follow, and without any there is
- * no trace of it. The texts are borrowed until the next. */
+/* Begins a family of type "gauge", "counter" or "info"; its samples follow, and without any there
+ * is no trace of it. The texts are borrowed until the next. */
 void open_metrics_family(
 	struct open_metrics *m, const char *name, const char *type, const char *help);
 

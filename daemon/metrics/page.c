@@ -6,6 +6,7 @@
 #include "daemon/metrics/open_metrics.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <math.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -27,11 +28,13 @@ static void page_number(
 
 static double open_descriptors(void)
 {
-	_cleanup_dir_ DIR *dir = opendir("/proc/self/fd");
+	_cleanup_close_ int fd = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_dir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	int n = 0;
 
 	if (!dir)
 		return NAN;
+	TAKE_FD(fd);
 	while (readdir(dir))
 		n++;
 	return n - 3; /* ".", ".." and its own */
@@ -81,8 +84,8 @@ static void page_jobs(struct page *p, const struct ended_counts *ended)
 		"Runs that ended since elasticd began, by their last state.");
 	for (int i = 0; i < MIRROR_N; i++)
 		if (mirror_state_ended(i))
-			open_metrics_sample(&p->text, NULL, "state", mirror_state_name(i),
-				(double)ended->n[i]);
+			open_metrics_sample(
+				&p->text, NULL, "state", mirror_state_name(i), (double)ended->n[i]);
 }
 
 static bool page_shows_end(const struct page *p, const struct job *j, int64_t since_us)
@@ -106,7 +109,7 @@ static void page_ends(struct page *p)
 		if (!page_shows_end(p, j, since_us) || surplus-- > 0)
 			continue;
 		labels[0] = '\0';
-		open_metrics_label(labels, sizeof(labels), "job", j->rec.name);
+		open_metrics_label(labels, sizeof(labels), "name", j->rec.name);
 		open_metrics_label(labels, sizeof(labels), "run", j->rec.run);
 		open_metrics_label(labels, sizeof(labels), "user", j->rec.user);
 		open_metrics_sample(&p->text, labels, "state", mirror_state_name(j->mirror.state),
@@ -138,8 +141,8 @@ static void page_row(struct page *p, size_t i)
 			row->type == METRIC_COUNTER ? "counter" : "gauge", row->help);
 	for (struct reading *x = readings_first(p->readings); x; x = readings_next(x))
 		if (x->known && !isnan(x->numbers.values[i]) && page_sees(p, x->job))
-			open_metrics_sample(&p->text, x->labels, row->label, row->value,
-				x->numbers.values[i]);
+			open_metrics_sample(
+				&p->text, x->labels, row->label, row->value, x->numbers.values[i]);
 }
 
 char *page_text(struct daemon *d, struct readings *readings, const struct ended_counts *ended,

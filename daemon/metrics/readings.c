@@ -143,7 +143,7 @@ static void reading_new(struct readings *r, struct job *j)
 		return;
 	x->all = r;
 	x->job = j;
-	open_metrics_label(x->labels, sizeof(x->labels), "job", j->rec.name);
+	open_metrics_label(x->labels, sizeof(x->labels), "name", j->rec.name);
 	open_metrics_label(x->labels, sizeof(x->labels), "user", j->rec.user);
 	job_watch(j, &x->watch, on_job, x);
 	j->reading = x;

@@ -26,20 +26,20 @@ struct reading {
 	bool known, fresh;	 /* has numbers; its job has not changed since */
 	uint64_t asked_ms;
 	struct job_numbers numbers;
-	char labels[READING_LABELS_MAX]; /* job and user */
+	char labels[READING_LABELS_MAX]; /* name and user */
 };
 
 struct readings;
 
 /* done(arg) runs from the loop when all that readings_refresh() asked have answered, or time is
  * up. */
-_must_check_ int readings_new(struct loop *loop, struct registry *registry, loop_fn done,
-	void *arg, struct readings **ret);
+_must_check_ int readings_new(struct loop *loop, struct registry *registry, loop_fn done, void *arg,
+	struct readings **ret);
 struct readings *readings_free(struct readings *r);
 DEFINE_CLEANUP(struct readings *, readings_free)
 
 /* Begins to ask, unless it does already. Returns whether done will run: not where the numbers are
- * fresh, or nobody is to be asked. */
+ * fresh, or there is no agent to ask. */
 bool readings_refresh(struct readings *r);
 
 struct reading *readings_first(struct readings *r);

@@ -10,7 +10,7 @@ import pytest
 from harness import BUILD, PUPPET, ROOT, have
 
 PAGES = ["elasticd.8", "elasticctl.1", "elasticctl-run.1", "elasticd.conf.5", "elasticd-job.5",
-         "elasticd-protocol.7"]
+         "elasticd-protocol.7", "elasticd-metrics.7"]
 
 
 def page(name):
