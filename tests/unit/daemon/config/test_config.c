@@ -71,7 +71,8 @@ START_TEST(every_key_is_read)
 		"; another\n[logs]\nkeep_runs = 7\nkeep_days = 0\nkeep_bytes = 1G\n[limits]\nmessage_size = 64K\nqueued_bytes = 1M\n"
 		"connections = 10\nconnections_per_user = 5\nbuffered_bytes = 32M\n"
 		"calls_in_flight = 2\njobs = 3\njobs_per_user = 1\n"
-		"[rendezvous]\nrequire = token\n[host]\ntopology = pod3/rack7/node12\n";
+		"[rendezvous]\nrequire = token\n[host]\ntopology = pod3/rack7/node12\n"
+		"[metrics]\nlisten = [::1]:9465\n";
 
 	ck_assert_int_eq(config_parse(&c, "f", text, &err), 0);
 	ck_assert_int_eq(c.socket_mode, 0666);
@@ -98,6 +99,7 @@ START_TEST(every_key_is_read)
 	ck_assert_int_eq(c.jobs_per_user, 1);
 	ck_assert(c.require_secret);
 	ck_assert_str_eq(c.topology, "pod3/rack7/node12");
+	ck_assert_str_eq(c.listen, "[::1]:9465");
 	ck_assert_int_eq(config_parse(&c, "f", "[rendezvous]\nrequire = none\n", &err), 0);
 	ck_assert(!c.require_secret);
 }
@@ -110,9 +112,9 @@ static const struct {
 	{ "[elasticd]\n\nkeep_run = 3\n", "f:3: unknown key \"keep_run\" in section [elasticd]" },
 	{ "[daemon]\nx = 1\n",
 		"f:2: unknown section [daemon]; expected [elasticd], [logs], [limits], "
-		"[preemption], [rendezvous] or [host]" },
+		"[preemption], [rendezvous], [host] or [metrics]" },
 	{ "x = 1\n", "f:1: unknown section []; expected [elasticd], [logs], [limits], "
-		     "[preemption], [rendezvous] or [host]" },
+		     "[preemption], [rendezvous], [host] or [metrics]" },
 	{ "[limits]\njobs = 0\n",
 		"f:2: [limits] jobs: expected a number from 1 to 100000, found \"0\"" },
 	{ "[limits]\njobs = many\n",
@@ -133,6 +135,12 @@ static const struct {
 		"\"pod3//node12\"" },
 	{ "[rendezvous]\nrequire = yes\n",
 		"f:2: [rendezvous] require: expected none or token, found \"yes\"" },
+	{ "[metrics]\nlisten = 9465\n",
+		"f:2: [metrics] listen: expected ADDRESS:PORT such as 127.0.0.1:9465, found "
+		"\"9465\"" },
+	{ "[metrics]\nlisten = localhost:9465\n",
+		"f:2: [metrics] listen: expected ADDRESS:PORT such as 127.0.0.1:9465, found "
+		"\"localhost:9465\"" },
 	{ "[elasticd]\nnonsense\n", "f:2: expected a [section], \"key = value\" or a comment" },
 	/* An indented line is a key, not more of the value above. */
 	{ "[elasticd]\nslice = a\n  wrong = b\n",
