@@ -50,12 +50,13 @@ $(call say,CC,$<)$(CC) $(1) -MMD -MP -c -o $@ $< 2> $(@:.o=.warnings); \
 	s=$$?; cat $(@:.o=.warnings) >&2; exit $$s
 endef
 GENOBJ := $(addprefix $(B)/obj/gen/,manager_idl.o worker_idl.o queue_idl.o peer_idl.o doctor_idl.o)
+PLOTOBJ := $(addprefix $(B)/obj/gen/,plot_style_text.o plot_script_text.o)
 
 # Everything but main() is in a library, so that tests link what runs.
 $(B)/libcommon.a: $(call obj,$(common_SRC)) $(GENOBJ)
 $(B)/libagent.a: $(call obj,$(agent_SRC))
 $(B)/libdaemon.a: $(call obj,$(daemon_SRC))
-$(B)/libclient.a: $(call obj,$(client_SRC))
+$(B)/libclient.a: $(call obj,$(client_SRC)) $(PLOTOBJ)
 LIBAGENT := $(B)/libagent.a $(B)/libcommon.a
 LIBDAEMON := $(B)/libdaemon.a $(B)/libcommon.a
 LIBCLIENT := $(B)/libclient.a $(B)/libcommon.a
@@ -139,6 +140,13 @@ $(B)/obj/%.o: %.c $(B)/config.mk
 $(B)/obj/gen/%.o: $(B)/gen/%.c
 	$(call compile,$(ALLCFLAGS))
 
+# carry HEADER, NAME: makes the text of a file the string NAME.
+define carry
+@mkdir -p $(@D)
+$(call say,GEN,$@){ printf '#include "%s"\nconst char %s[] =\n' $(1) $(2); \
+	sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n"/' $<; printf ';\n'; } > $@
+endef
+
 # The interface files are the specification; the programs carry their text.
 $(B)/gen/manager_idl.c: common/varlink/io.elasticd.Manager.varlink
 $(B)/gen/worker_idl.c: common/varlink/io.elasticd.Worker.varlink
@@ -146,9 +154,12 @@ $(B)/gen/queue_idl.c: common/varlink/io.elasticd.Queue.varlink
 $(B)/gen/peer_idl.c: common/varlink/io.elasticd.Peer.varlink
 $(B)/gen/doctor_idl.c: common/varlink/io.elasticd.Doctor.varlink
 $(B)/gen/%_idl.c:
-	@mkdir -p $(@D)
-	$(call say,GEN,$@){ printf '#include "common/varlink/%s_idl.h"\nconst char %s_idl[] =\n' $* $*; \
-	sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n"/' $<; printf ';\n'; } > $@
+	$(call carry,common/varlink/$*_idl.h,$*_idl)
+# The picture of a run carries its colours, and the page its script.
+$(B)/gen/plot_style_text.c: client/plot/plot.css
+$(B)/gen/plot_script_text.c: client/plot/plot.js
+$(B)/gen/%_text.c:
+	$(call carry,client/plot/svg.h,$*_text)
 
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
 

@@ -44,6 +44,13 @@ client_SRC := \
 	client/output/table.c \
 	client/output/time_text.c \
 	client/output/wrap.c \
+	client/plot/axis.c \
+	client/plot/kind.c \
+	client/plot/lanes.c \
+	client/plot/merge.c \
+	client/plot/model.c \
+	client/plot/svg.c \
+	client/plot/xml.c \
 	client/queue/client.c \
 	client/queue/collect.c \
 	client/queue/line_reader.c \
@@ -61,6 +68,7 @@ client_SRC := \
 	client/verbs/cmd_list.c \
 	client/verbs/cmd_logs.c \
 	client/verbs/cmd_platform.c \
+	client/verbs/cmd_plot.c \
 	client/verbs/cmd_preempt.c \
 	client/verbs/cmd_queue.c \
 	client/verbs/cmd_queue_fetch.c \

@@ -8,6 +8,7 @@
 #include "agent/supervise/worker_environment.h"
 #include "common/base/log.h"
 #include "common/base/memstream.h"
+#include "common/text/ranks.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -345,6 +346,26 @@ static int launch_all(struct supervisor *sv, bool *ret_delayed)
 	return -1;
 }
 
+/* The data of "started": which workers run now, so that a reader knows them before they end. */
+static json_t *launch_ranks(const struct supervisor *sv)
+{
+	struct ranks ranks = { 0 };
+	char *text = NULL;
+	json_t *j = NULL;
+	int r = 0;
+
+	for (int i = 0; i < sv->n_workers && r == 0; i++)
+		if (worker_alive(&sv->workers[i]))
+			r = ranks_add(&ranks, sv->workers[i].rank, sv->workers[i].rank);
+	if (r == 0)
+		text = ranks_to_string(&ranks);
+	if (text)
+		j = json_pack("{s:s}", "ranks", text);
+	free(text);
+	ranks_fini(&ranks);
+	return j;
+}
+
 void launch_group(struct supervisor *sv)
 {
 	bool delayed = false;
@@ -372,8 +393,9 @@ void launch_group(struct supervisor *sv)
 		launch_give_up(sv, failed);
 		return;
 	}
-	events_add(sv->events, "started", sv->attempt, -1, NULL, "%d worker%s, MASTER_PORT %d",
-		sv->n_workers, sv->n_workers == 1 ? "" : "s", sv->master_port);
+	events_add(sv->events, "started", sv->attempt, -1, launch_ranks(sv),
+		"%d worker%s, MASTER_PORT %d", sv->n_workers, sv->n_workers == 1 ? "" : "s",
+		sv->master_port);
 	if (!delayed)
 		supervisor_post(sv, GROUP_EV_STARTED);
 }

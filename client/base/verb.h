@@ -16,6 +16,7 @@ enum verb_words {
 	WORDS_ANY_WORKERS, /* the same of jobs that have ended, too */
 	WORDS_COMMAND,	   /* a program and its arguments */
 	WORDS_FILES,
+	WORDS_RUNS, /* names of jobs, or files */
 	WORDS_SHELLS,
 	WORDS_VERBS,
 	WORDS_TASK_VERBS,

@@ -43,6 +43,7 @@ static const char *kind_of(const struct verb *v)
 {
 	switch (v->words) {
 	case WORDS_JOBS:
+	case WORDS_RUNS:
 		return "jobs";
 	case WORDS_ACTIVE:
 		return "active";
@@ -143,9 +144,9 @@ static void bash_words(FILE *f, const struct verb *v)
 	fputc('\'', f);
 	if (kind)
 		fprintf(f,
-			"; [[ $cur == -* ]] || words=$(elasticctl __complete %s \"$cur\" "
+			"; [[ $cur == -*%s ]] || words=$(elasticctl __complete %s \"$cur\" "
 			"2>/dev/null)",
-			kind);
+			v->words == WORDS_RUNS ? " || $cur == */*" : "", kind);
 	fputs(" ;;\n", f);
 }
 
@@ -159,7 +160,7 @@ static void bash_groups(FILE *f)
 /* For verbs that take programs or files. */
 static void bash_other(FILE *f, const struct verb *v)
 {
-	if (v->words != WORDS_COMMAND && v->words != WORDS_FILES)
+	if (v->words != WORDS_COMMAND && v->words != WORDS_FILES && v->words != WORDS_RUNS)
 		return;
 	fputs("\t\t", f);
 	bash_verb(f, v);
@@ -273,7 +274,9 @@ static void zsh_verb(FILE *f, const struct verb *v)
 	}
 	fprintf(f, "\t%s) _arguments -S \\\n", v->name);
 	each_option(f, v, zsh_option);
-	if (kind)
+	if (v->words == WORDS_RUNS)
+		fprintf(f, "\t\t'*:name:{_elasticctl_words %s; _files}' ;;\n", kind);
+	else if (kind)
 		fprintf(f, "\t\t'*:name:_elasticctl_words %s' ;;\n", kind);
 	else if (v->words == WORDS_COMMAND)
 		fputs("\t\t'*::program:_normal' ;;\n", f);
@@ -401,8 +404,8 @@ static void fish_verb(FILE *f, const struct verb *v)
 	if (kind && !(v->flags & VERB_GROUP)) {
 		fputs("complete -c elasticctl -n '__fish_seen_subcommand_from ", f);
 		fish_seen(f, v);
-		fprintf(f, "' -a '(elasticctl __complete %s (commandline -ct) 2>/dev/null)'\n",
-			kind);
+		fprintf(f, "' %s-a '(elasticctl __complete %s (commandline -ct) 2>/dev/null)'\n",
+			v->words == WORDS_RUNS ? "-F " : "", kind);
 	} else if (v->words == WORDS_COMMAND || v->words == WORDS_FILES) {
 		fputs("complete -c elasticctl -n '__fish_seen_subcommand_from ", f);
 		fish_seen(f, v);

@@ -135,6 +135,11 @@ static const struct arg_option events_options[] = {
 	{ NULL },
 };
 
+static const struct arg_option plot_options[] = {
+	{ "html", NULL, "write a page that zooms, for a browser, instead of SVG", NULL, 0 },
+	{ NULL },
+};
+
 static const struct arg_option rm_options[] = {
 	ALL_OPTION("all runs that have ended"),
 	{ "logs", NULL, "remove their log directories too", NULL, 0 },

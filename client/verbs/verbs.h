@@ -55,6 +55,8 @@
 		"Call all workers of a job that take work, and print their answers")               \
 	X(events, cmd_events, events_options, 0, 1, "[JOB]", WORDS_JOBS, VERB_DAEMON,              \
 		"Show what happened")                                                              \
+	X(plot, cmd_plot, plot_options, 1, MANY, "JOB|PATH...", WORDS_RUNS, VERB_DAEMON,           \
+		"Draw a run as a picture")                                                         \
 	X(validate, cmd_validate, NULL, 1, MANY, "FILE...", WORDS_FILES, 0, "Check job files")     \
 	X(rm, cmd_rm, rm_options, 0, MANY, "[JOB...]", WORDS_JOBS, VERB_DAEMON | VERB_ENDS,        \
 		"Forget jobs that have ended")                                                     \

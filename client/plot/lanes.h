@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The lanes of a picture: where each is, and the bars and marks in them. */
+
+#include "client/plot/merge.h"
+
+#include <stdio.h>
+
+enum lane_kind { LANE_GROUP, LANE_EVENTS, LANE_HOST, LANE_TITLE, LANE_WORKER };
+
+struct lane {
+	enum lane_kind kind;
+	size_t index; /* of the worker, the host, or the source */
+	double y, height;
+};
+
+struct lanes {
+	const struct plot *p;
+	FILE *f;
+	struct scale scale;
+	struct lane *items;
+	size_t n;
+	double height; /* of all */
+	double row;    /* of a worker */
+	double glyph;  /* how large marks are, beside those of 12 pixels */
+	int places;    /* digits behind the point of horizontal numbers */
+	bool page;     /* the script shows and hides labels of phases */
+};
+
+/* Lays the lanes out; p, f, scale, places and page are set. Returns 0 or -ENOMEM. */
+_must_check_ int lanes_init(struct lanes *l);
+void lanes_fini(struct lanes *l);
+
+/* The widest name of a lane, about. */
+double lanes_labels_width(const struct plot *p);
+
+/* Names beside the lanes, which end at x. */
+void lanes_labels(const struct lanes *l, double x);
+/* May be stretched: everything but heights is a length of time. */
+void lanes_bars(const struct lanes *l);
+/* Whose x are points in time. */
+void lanes_marks(const struct lanes *l);
+
+/* Whether a mark of that kind is in the plot. */
+bool lanes_have(const struct plot *p, enum plot_kind kind);
