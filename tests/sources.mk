@@ -95,6 +95,8 @@ unit_TESTS := \
 	client/output/table \
 	client/output/time_text \
 	client/output/wrap \
+	client/plot/model \
+	client/plot/svg \
 	client/queue/payload \
 	client/queue/progress \
 	client/verbs/completion \

@@ -81,7 +81,8 @@
 		for (let t = Math.ceil((first - from) / by) * by; t <= first - from + shown; t += by) {
 			const x = px(from + t);
 			make(axes, "path", { class: "t", d: `M${x} ${top - 5}V${top + height}` });
-			make(axes, "text", { class: "a", x, y: top - 10 }, elapsed(t));
+			if (t === 0 || x > left + 40)
+				make(axes, "text", { class: "a", x, y: top - 10 }, elapsed(t));
 		}
 		for (let t = Math.ceil((first + zone) / by) * by - zone; t <= first + shown; t += by) {
 			const x = px(t);

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/plot/plot.h"
+
+#include "common/text/json.h"
+
+#include <check.h>
+#include <stdarg.h>
+#include <string.h>
+
+#define T INT64_C(1700000000000000)
+#define SECOND INT64_C(1000000)
+
+static struct plot plot;
+
+static void setup(void)
+{
+	plot_init(&plot);
+}
+
+static void teardown(void)
+{
+	plot_fini(&plot);
+}
+
+/* An event at that many seconds; the rest of the object is text. */
+static void event(double seconds, const char *name, const char *fmt, ...)
+{
+	char rest[1024], line[1400];
+	struct error err = { 0 };
+	json_t *j = NULL;
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(rest, sizeof(rest), fmt, ap);
+	va_end(ap);
+	snprintf(line, sizeof(line),
+		"{\"time_us\":%lld,\"event\":\"%s\",\"job\":\"j\",\"run\":\"j_1\",\"text\":\"%s\"%s%s}",
+		(long long)(T + (int64_t)(seconds * 1e6)), name, name, *rest ? "," : "", rest);
+	ck_assert_msg(json_parse_object(line, strlen(line), 0, &j, &err) == 0, "%s", err.text);
+	plot_add(&plot, j);
+	json_decref(j);
+}
+
+static void state(double seconds, const char *to, int attempt)
+{
+	event(seconds, "state", "\"attempt\":%d,\"data\":{\"to\":\"%s\"}", attempt, to);
+}
+
+static void ended(double seconds, int rank, int attempt, double from, const char *how, int code)
+{
+	event(seconds, "worker-ended",
+		"\"attempt\":%d,\"rank\":%d,\"data\":{\"role\":\"w\",\"index\":%d,\"rank\":%d,"
+		"\"state\":\"%s\",\"exit\":{\"code\":%d},\"started_us\":%lld,\"ended_us\":%lld}",
+		attempt, rank, rank, rank, how, code, (long long)(T + (int64_t)(from * 1e6)),
+		(long long)(T + (int64_t)(seconds * 1e6)));
+}
+
+static void failed(double seconds, int rank, int attempt, bool collateral)
+{
+	event(seconds, "worker-failed",
+		"\"attempt\":%d,\"rank\":%d,\"data\":{\"role\":\"w\",\"index\":%d,\"rank\":%d,"
+		"\"attempt\":%d,\"time_us\":%lld,\"collateral\":%s}",
+		attempt, rank, rank, rank, attempt, (long long)(T + (int64_t)(seconds * 1e6)),
+		collateral ? "true" : "false");
+}
+
+/* Attempt 0 of two workers, the second of which fails after 10 s. */
+static void one_attempt(void)
+{
+	state(0, "rendezvous", -1);
+	state(1, "starting", 0);
+	event(2, "started", "\"attempt\":0,\"data\":{\"ranks\":\"0-1\"}");
+	state(3, "running", 0);
+	ended(10, 1, 0, 1.5, "failed", 3);
+	failed(10, 1, 0, false);
+	event(10, "restart", "\"attempt\":0");
+	state(10, "stopping", 0);
+	ended(12, 0, 0, 1.25, "stopped", 0);
+	failed(12, 0, 0, true);
+}
+
+static double at(int64_t us)
+{
+	return (double)(us - T) / 1e6;
+}
+
+START_TEST(a_start_is_starting_then_running_then_stopping)
+{
+	const struct plot_start *s;
+
+	one_attempt();
+	state(12, "backoff", 0);
+	ck_assert_int_eq(plot_finish(&plot, 0), 0);
+	ck_assert_uint_eq(plot.n_workers, 2);
+	ck_assert_str_eq(plot.workers[0].name, "w:0");
+	ck_assert_uint_eq(plot.workers[0].n, 1);
+	s = plot.workers[0].starts;
+	ck_assert_double_eq(at(s->from), 1.25);
+	ck_assert_double_eq(at(s->running), 3);
+	ck_assert_double_eq(at(s->stopping), 10);
+	ck_assert_double_eq(at(s->to), 12);
+	ck_assert_int_eq(s->end, PLOT_STOPPED);
+	/* The one that failed was not stopped. */
+	s = plot.workers[1].starts;
+	ck_assert_double_eq(at(s->stopping), 10);
+	ck_assert_double_eq(at(s->to), 10);
+	ck_assert_int_eq(s->end, PLOT_FAILED);
+}
+END_TEST
+
+START_TEST(only_failures_that_are_not_collateral_are_marked)
+{
+	one_attempt();
+	ck_assert_int_eq(plot_finish(&plot, 0), 0);
+	ck_assert_uint_eq(plot.workers[0].marks.n, 0);
+	ck_assert_uint_eq(plot.workers[1].marks.n, 1);
+	ck_assert_int_eq(plot.workers[1].marks.items[0].kind, PLOT_FAILURE);
+	ck_assert_int_eq(plot.restarts, 1);
+	ck_assert_int_eq(plot.attempts, 1);
+}
+END_TEST
+
+START_TEST(the_verdict_names_the_root_cause)
+{
+	one_attempt();
+	state(12, "failed", 0);
+	event(12, "ended",
+		"\"attempt\":0,\"data\":{\"result\":\"failed\",\"exit_status\":3,\"message\":\"m\","
+		"\"root_cause\":{\"role\":\"w\",\"index\":1,\"rank\":1,\"attempt\":0,\"message\":\"x\"}}");
+	ck_assert_int_eq(plot_finish(&plot, T + 1000 * SECOND), 0);
+	ck_assert_int_eq(plot.workers[1].marks.items[0].kind, PLOT_ROOT);
+	ck_assert_str_eq(plot.root.worker, "w:1");
+	ck_assert_double_eq(at(plot.root.at), 10);
+	ck_assert_str_eq(plot.result, "failed");
+	ck_assert_msg(at(plot.to) == 12, "a run that has ended does not go on until now");
+}
+END_TEST
+
+START_TEST(phases_follow_each_other_to_the_end)
+{
+	static const char *const states[] = { "rendezvous", "starting", "running", "stopping" };
+
+	one_attempt();
+	state(12, "failed", 0);
+	ck_assert_int_eq(plot_finish(&plot, 0), 0);
+	ck_assert_uint_eq(plot.n_phases, 4);
+	for (size_t i = 0; i < 4; i++) {
+		ck_assert_str_eq(plot.phases[i].state, states[i]);
+		ck_assert(i == 0 || plot.phases[i].from == plot.phases[i - 1].to);
+	}
+	ck_assert_double_eq(at(plot.phases[3].to), 12);
+}
+END_TEST
+
+START_TEST(workers_that_run_are_drawn_until_now)
+{
+	state(1, "starting", 0);
+	event(2, "started", "\"attempt\":0,\"data\":{\"ranks\":\"0,4\"}");
+	state(3, "running", 0);
+	plot_name(&plot, 4, "eval", 0);
+	ck_assert_int_eq(plot_finish(&plot, T + 60 * SECOND), 0);
+	ck_assert_uint_eq(plot.n_workers, 2);
+	ck_assert_ptr_null(plot.workers[0].name);
+	ck_assert_str_eq(plot.workers[1].name, "eval:0");
+	ck_assert_int_eq(plot.workers[1].starts[0].end, PLOT_RUNS);
+	ck_assert_double_eq(at(plot.workers[1].starts[0].running), 3);
+	ck_assert_double_eq(at(plot.workers[1].starts[0].to), 60);
+	ck_assert_double_eq(at(plot.to), 60);
+}
+END_TEST
+
+START_TEST(a_worker_that_restarts_alone_has_several_starts)
+{
+	state(1, "starting", 0);
+	event(1, "started", "\"attempt\":0,\"data\":{\"ranks\":\"0\"}");
+	state(1, "running", 0);
+	ended(5, 0, 0, 1, "failed", 1);
+	event(5, "worker-restart", "\"attempt\":0,\"rank\":0");
+	event(7, "worker-restarted",
+		"\"attempt\":0,\"rank\":0,\"data\":{\"role\":\"w\",\"index\":0,\"rank\":0,"
+		"\"started_us\":%lld}",
+		(long long)(T + 7 * SECOND));
+	event(8, "worker-stopping", "\"attempt\":0,\"rank\":0");
+	ended(9, 0, 0, 7, "stopped", 0);
+	ck_assert_int_eq(plot_finish(&plot, 0), 0);
+	ck_assert_uint_eq(plot.workers[0].n, 2);
+	ck_assert_double_eq(at(plot.workers[0].starts[1].from), 7);
+	ck_assert_double_eq(at(plot.workers[0].starts[1].running), 7);
+	ck_assert_double_eq(at(plot.workers[0].starts[1].stopping), 8);
+	ck_assert_int_eq(plot.restarts, 1);
+}
+END_TEST
+
+START_TEST(workers_end_with_their_agent)
+{
+	state(1, "starting", 0);
+	event(1, "started", "\"attempt\":0,\"data\":{\"ranks\":\"0\"}");
+	state(2, "running", 0);
+	event(4, "agent-lost", "\"attempt\":0");
+	ck_assert_int_eq(plot_finish(&plot, T + 60 * SECOND), 0);
+	ck_assert_int_eq(plot.workers[0].starts[0].end, PLOT_LOST);
+	ck_assert_double_eq(at(plot.workers[0].starts[0].to), 4);
+	ck_assert_uint_eq(plot.marks.n, 1);
+}
+END_TEST
+
+START_TEST(hosts_join_and_leave_and_may_come_back)
+{
+	event(1, "host-joined", "\"data\":{\"host\":\"b\"}");
+	event(5, "host-left", "\"data\":{\"host\":\"b\"}");
+	event(7, "host-joined", "\"data\":{\"host\":\"b\"}");
+	state(9, "running", 0);
+	ck_assert_int_eq(plot_finish(&plot, 0), 0);
+	ck_assert_uint_eq(plot.n_hosts, 1);
+	ck_assert_uint_eq(plot.hosts[0].n, 2);
+	ck_assert_double_eq(at(plot.hosts[0].stays[0].to), 5);
+	ck_assert_double_eq(at(plot.hosts[0].stays[1].to), 9);
+	ck_assert_uint_eq(plot.hosts[0].marks.n, 3);
+}
+END_TEST
+
+START_TEST(each_host_of_a_group_has_its_own_workers)
+{
+	plot_source(&plot, "a");
+	one_attempt();
+	plot_source(&plot, "b");
+	state(1, "starting", 0);
+	event(2, "started", "\"attempt\":0,\"data\":{\"ranks\":\"2-3\"}");
+	state(4, "running", 0);
+	ended(11, 3, 0, 1.5, "stopped", 0);
+	event(10, "restart", "\"attempt\":0");
+	ck_assert_int_eq(plot_finish(&plot, 0), 0);
+	ck_assert_uint_eq(plot.n_workers, 4);
+	ck_assert_int_eq(plot.workers[2].source, 1);
+	ck_assert_double_eq(at(plot.workers[3].starts[0].running), 4);
+	ck_assert_msg(plot.restarts == 1, "each agent of a group tells of the same restart");
+	ck_assert_uint_eq(plot.n_phases, 4);
+}
+END_TEST
+
+START_TEST(events_of_newer_versions_are_marks_and_nonsense_is_left_out)
+{
+	json_t *odd = json_pack("[i]", 1);
+
+	event(1, "something-new", "\"rank\":0");
+	plot_add(&plot, odd);
+	plot_add(&plot, NULL);
+	event(2, "worker-ended", "\"data\":{\"rank\":-7}");
+	event(2, "started", "\"data\":{\"ranks\":\"x\"}");
+	event(2, "state", "\"data\":3");
+	json_decref(odd);
+	ck_assert_int_eq(plot_finish(&plot, 0), 0);
+	ck_assert_uint_eq(plot.n_workers, 1);
+	ck_assert_int_eq(plot.workers[0].marks.items[0].kind, PLOT_NOTE);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("plot model");
+	TCase *tc = tcase_create("all");
+	SRunner *sr;
+	int failures;
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, a_start_is_starting_then_running_then_stopping);
+	tcase_add_test(tc, only_failures_that_are_not_collateral_are_marked);
+	tcase_add_test(tc, the_verdict_names_the_root_cause);
+	tcase_add_test(tc, phases_follow_each_other_to_the_end);
+	tcase_add_test(tc, workers_that_run_are_drawn_until_now);
+	tcase_add_test(tc, a_worker_that_restarts_alone_has_several_starts);
+	tcase_add_test(tc, workers_end_with_their_agent);
+	tcase_add_test(tc, hosts_join_and_leave_and_may_come_back);
+	tcase_add_test(tc, each_host_of_a_group_has_its_own_workers);
+	tcase_add_test(tc, events_of_newer_versions_are_marks_and_nonsense_is_left_out);
+	suite_add_tcase(s, tc);
+	sr = srunner_create(s);
+	srunner_run_all(sr, CK_ENV);
+	failures = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failures != 0;
+}
