@@ -11,6 +11,7 @@ client_SRC := \
 	client/base/line_printer.c \
 	client/base/link.c \
 	client/base/preemption.c \
+	client/base/spec_diff.c \
 	client/doctor/addresses.c \
 	client/doctor/doctor.c \
 	client/doctor/etcd.c \
@@ -61,9 +62,11 @@ client_SRC := \
 	client/verbs/cmd_admin.c \
 	client/verbs/cmd_attach.c \
 	client/verbs/cmd_control.c \
+	client/verbs/cmd_diff.c \
 	client/verbs/cmd_doctor.c \
 	client/verbs/cmd_errors.c \
 	client/verbs/cmd_help.c \
+	client/verbs/cmd_history.c \
 	client/verbs/cmd_hosts.c \
 	client/verbs/cmd_list.c \
 	client/verbs/cmd_logs.c \

@@ -64,7 +64,7 @@ static void verdict(const struct svg *s)
 	if (s->p->result && s->p->exit_status)
 		snprintf(text + strlen(text), sizeof(text) - strlen(text), ", exit status %d",
 			s->p->exit_status);
-	width = xml_width(text, 13) + 28;
+	width = xml_width(text, 13) + 36;
 	fprintf(s->f, "<rect class=\"%s\" x=\"", verdict_class(s->p));
 	xml_number(s->f, SVG_WIDTH - SVG_PAD - width, 1);
 	fputs("\" y=\"20\" width=\"", s->f);

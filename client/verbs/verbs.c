@@ -135,6 +135,13 @@ static const struct arg_option events_options[] = {
 	{ NULL },
 };
 
+static const struct arg_option history_options[] = {
+	{ "failed", NULL, "only runs that failed, timed out, or lost their agent", NULL, 0 },
+	{ "lines", "N", "only the newest N", NULL, 'n' },
+	{ "since", "TIME", "only runs that ended since TIME, or this long ago (2d)", NULL, 0 },
+	{ NULL },
+};
+
 static const struct arg_option plot_options[] = {
 	{ "html", NULL, "write a page that zooms, for a browser, instead of SVG", NULL, 0 },
 	{ NULL },

@@ -55,6 +55,10 @@
 		"Call all workers of a job that take work, and print their answers")               \
 	X(events, cmd_events, events_options, 0, 1, "[JOB]", WORDS_JOBS, VERB_DAEMON,              \
 		"Show what happened")                                                              \
+	X(history, cmd_history, history_options, 0, 1, "[JOB]", WORDS_JOBS, VERB_DAEMON,           \
+		"List runs that have ended, the newest first")                                     \
+	X(diff, cmd_diff, NULL, 2, 2, "JOB|FILE JOB|FILE", WORDS_RUNS, VERB_DAEMON,                \
+		"Compare the specifications of two runs or job files")                             \
 	X(plot, cmd_plot, plot_options, 1, MANY, "JOB|PATH...", WORDS_RUNS, VERB_DAEMON,           \
 		"Draw a run as a picture")                                                         \
 	X(validate, cmd_validate, NULL, 1, MANY, "FILE...", WORDS_FILES, 0, "Check job files")     \

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* diff: compares the specifications of two runs or job files, as diff(1) does files. */
+#include "client/base/job.h"
+#include "client/base/spec_diff.h"
+#include "client/launch/job_file.h"
+#include "client/verbs/verbs.h"
+#include "common/spec/spec.h"
+#include "common/text/json.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { DIFF_TROUBLE = 2 };
+
+static bool diff_ends(const char *text, const char *end)
+{
+	size_t n = strlen(text), m = strlen(end);
+
+	return n >= m && !strcmp(text + n - m, end);
+}
+
+/* Whether the user means a file, not a job. */
+static bool diff_is_file(const char *text)
+{
+	return strchr(text, '/') || !strcmp(text, "-") || diff_ends(text, ".yaml") ||
+	       diff_ends(text, ".yml") || diff_ends(text, ".json");
+}
+
+/* The specification in the file job.json of a run's directory. 0 with owned ret, a negative errno
+ * with err; -ENOENT also for a file that is no such one. */
+static int diff_of_run(const char *path, json_t **ret, struct error *err)
+{
+	_cleanup_json_ json_t *job = NULL;
+	int r = json_read_file(path, 0, &job, err);
+	json_t *spec = json_get_object(job, "spec");
+
+	if (r < 0)
+		return r;
+	if (!spec || !json_get_string(job, "run", NULL))
+		return error_set(err, -ENOENT, "%s: not the job.json of a run", path);
+	*ret = json_incref(spec);
+	return 0;
+}
+
+/* A job file, with all defaults filled in. */
+static int diff_job_file(struct ctl *ctl, const char *path, json_t **ret)
+{
+	_cleanup_(spec_freep) struct spec *spec = NULL;
+	_cleanup_(job_file_fini) struct job_file file = { 0 };
+	int r = job_file_load(path, JOB_FILE_WHOLE, &file);
+
+	if (r == -EBADMSG)
+		return ctl_job_file(ctl, file.problems);
+	if (r == 0 && spec_parse(file.doc, &spec, NULL) == 0)
+		*ret = spec_to_json(spec);
+	return *ret ? 0 : ctl_error(ctl, CTL_FAILED, "out of memory");
+}
+
+static int diff_job(struct ctl *ctl, const char *name, json_t **ret)
+{
+	_cleanup_json_ json_t *job = NULL;
+	_cleanup_free_ char *path = NULL;
+	struct error err = { 0 };
+	int r = job_status(ctl, name, false, &job);
+
+	if (r != 0)
+		return r;
+	if (!has_value(job, "log_dir"))
+		return ctl_error(ctl, CTL_REFUSED,
+			"%s: the run has no log directory, whose job.json has its specification",
+			name);
+	if (asprintf(&path, "%s/job.json", get_text(job, "log_dir")) < 0) {
+		path = NULL;
+		return ctl_error(ctl, CTL_FAILED, "out of memory");
+	}
+	r = diff_of_run(path, ret, &err);
+	return r < 0 ? ctl_error(ctl, CTL_REFUSED, "%s", err.text) : 0;
+}
+
+static int diff_load(struct ctl *ctl, const char *text, json_t **ret)
+{
+	_cleanup_free_ char *inside = NULL;
+	struct error err = { 0 };
+	struct stat st;
+
+	if (!diff_is_file(text))
+		return diff_job(ctl, text, ret);
+	if (stat(text, &st) == 0 && S_ISDIR(st.st_mode)) {
+		if (asprintf(&inside, "%s/job.json", text) < 0) {
+			inside = NULL;
+			return ctl_error(ctl, CTL_FAILED, "out of memory");
+		}
+		return diff_of_run(inside, ret, &err) < 0
+			       ? ctl_error(ctl, CTL_REFUSED, "%s", err.text)
+			       : 0;
+	}
+	if (diff_ends(text, ".json") && diff_of_run(text, ret, &err) == 0)
+		return 0;
+	return diff_job_file(ctl, text, ret);
+}
+
+static char *diff_value(const json_t *row, const char *side, const char *is_default)
+{
+	const json_t *value = json_object_get(row, side);
+	char *text, *whole = NULL;
+
+	if (!value)
+		return strdup("(unset)");
+	text = json_is_string(value) ? strdup(json_string_value(value))
+				     : json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+	if (text &&
+		asprintf(&whole, "%s%s", text, get_true(row, is_default) ? " (default)" : "") < 0)
+		whole = NULL;
+	free(text);
+	return whole;
+}
+
+static void diff_print(const struct ctl *ctl, const json_t *rows)
+{
+	const char *off = ctl->color_out ? COLOR_OFF : "";
+	json_t *row;
+	size_t i;
+
+	json_array_foreach (rows, i, row) {
+		_cleanup_free_ char *old = diff_value(row, "old", "old_default");
+		_cleanup_free_ char *new = diff_value(row, "new", "new_default");
+
+		printf("%s%s%s: %s%s%s -> %s%s%s\n", ctl_color(ctl, COLOR_BOLD),
+			get_text(row, "path"), off, ctl_color(ctl, COLOR_RED), old ? old : "?", off,
+			ctl_color(ctl, COLOR_GREEN), new ? new : "?", off);
+	}
+}
+
+int cmd_diff(struct ctl *ctl, struct args *args)
+{
+	_cleanup_json_ json_t *old = NULL, *new = NULL, *rows = NULL;
+
+	if (diff_load(ctl, args->argv[0], &old) != 0 || diff_load(ctl, args->argv[1], &new) != 0)
+		return DIFF_TROUBLE;
+	rows = spec_diff(old, new);
+	if (!rows) {
+		ctl_error(ctl, CTL_FAILED, "out of memory");
+		return DIFF_TROUBLE;
+	}
+	if (ctl->json)
+		ctl_print_json(rows, false);
+	else
+		diff_print(ctl, rows);
+	return json_array_size(rows) > 0;
+}
