@@ -88,6 +88,7 @@ unit_TESTS := \
 	client/base/address \
 	client/base/job_names \
 	client/base/line_printer \
+	client/base/spec_diff \
 	client/launch/export \
 	client/launch/job_file \
 	client/launch/launch \

@@ -89,11 +89,14 @@ static json_t *diff_names(const json_t *env)
 	return names;
 }
 
-static const json_t *diff_role(const json_t *roles, const char *name)
+/* The role of that name; the only role of each side is the same one, whatever it is called. */
+static const json_t *diff_role(const json_t *roles, const json_t *others, const char *name)
 {
 	json_t *role;
 	size_t i;
 
+	if (json_array_size(roles) == 1 && json_array_size(others) == 1)
+		return json_array_get(roles, 0);
 	json_array_foreach (roles, i, role)
 		if (!strcmp(json_get_string(role, "name", ""), name))
 			return role;
@@ -110,7 +113,7 @@ static void diff_roles(struct spec_diff *d, const json_t *a, const json_t *b, co
 
 		json_array_foreach (sides[side], i, role) {
 			const char *name = json_get_string(role, "name", "");
-			const json_t *other = diff_role(sides[!side], name);
+			const json_t *other = diff_role(sides[!side], sides[side], name);
 			char path[SPEC_PATH_MAX];
 
 			snprintf(path, sizeof(path), "roles[%.200s]", name);

@@ -11,7 +11,8 @@ from fake_agent import FakeAgent
 from harness import CTL, ROOT, have, spec, stat_of, wait_for
 
 VERBS = ("run start stop restart kill add attach status list logs results dump errors wait events "
-         "scale validate ping rm version why shutdown completion preempt platform doctor task call").split()
+         "scale validate ping rm version why shutdown completion preempt platform doctor task call plot "
+         "history diff").split()
 TASK_VERBS = "submit fetch join done cancel list stats release close resource resources work".split()
 
 
