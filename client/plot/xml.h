@@ -6,7 +6,8 @@
 #include <stdio.h>
 
 /* The text, at most max bytes of it (0: all), escaped for an element or an attribute. Control
- * characters and broken UTF-8, which XML cannot have, become U+FFFD. A cut ends with an ellipsis. */
+ * characters and broken UTF-8, which XML cannot have, become U+FFFD. A cut ends with an ellipsis.
+ */
 void xml_text(FILE *f, const char *text, size_t max);
 
 /* The first n bytes of the text, or all of a shorter one, escaped in the same way and cut silently.
