@@ -280,9 +280,12 @@ static void model_state(struct plot *p, const json_t *event, int64_t at, int att
 	struct plot_source *src = source_of(p);
 	struct plot_phase *phase;
 
-	if (!strcmp(to, "starting"))
+	if (!strcmp(to, "starting")) {
 		*src = (struct plot_source){ .host = src->host, .starting = at };
-	else if (!strcmp(to, "running"))
+		/* Other events may carry the number of an attempt that never comes. */
+		if (attempt >= p->attempts)
+			p->attempts = attempt + 1;
+	} else if (!strcmp(to, "running"))
 		src->running = at;
 	else if (!strcmp(to, "stopping"))
 		src->stopping = at;
@@ -394,8 +397,6 @@ void plot_add(struct plot *p, const json_t *event)
 		p->from = at;
 	if (at > p->to)
 		p->to = at;
-	if (attempt >= p->attempts)
-		p->attempts = attempt + 1;
 	if (!p->run) {
 		model_text(p, &p->job, json_get_string(event, "job", "?"));
 		model_text(p, &p->run, json_get_string(event, "run", ""));
@@ -412,8 +413,8 @@ void plot_add(struct plot *p, const json_t *event)
 		model_verdict(p, event);
 	else if (!strcmp(name, "agent-lost"))
 		model_agent_lost(p, at);
-	else if ((!strcmp(name, "restart") && is_first(p)) || !strcmp(name, "worker-restart"))
-		p->restarts++;
+	else if (!strcmp(name, "restart") || !strcmp(name, "worker-restart"))
+		p->restarts++; /* of a group of several hosts only the agent that leads says it */
 	if (!strncmp(name, "host-", 5))
 		model_host(p, event, at);
 	else
@@ -482,6 +483,23 @@ static void model_bounds(struct plot *p)
 		}
 }
 
+/* Ends a start whose agent wrote nothing of its end, because its host was lost. */
+static void model_host_lost(struct plot *p, struct plot_worker *w)
+{
+	const struct plot_source *src = &p->sources[w->source];
+	struct plot_start *s = start_open(w);
+
+	for (size_t i = 0; s && src->host && i < p->n_hosts; i++) {
+		const struct plot_host *h = &p->hosts[i];
+
+		if (strcmp(h->name, src->host) != 0 || !h->n || h->stays[h->n - 1].to <= s->from)
+			continue;
+		start_close(src, w, h->stays[h->n - 1].to);
+		s->end = PLOT_LOST;
+		model_text(p, &s->text, "was lost with its host");
+	}
+}
+
 int plot_finish(struct plot *p, int64_t now_us)
 {
 	int64_t end = now_us > p->to && !p->result ? now_us : p->to;
@@ -490,6 +508,7 @@ int plot_finish(struct plot *p, int64_t now_us)
 	for (size_t i = 0; i < p->n_workers; i++) {
 		struct plot_worker *w = &p->workers[i];
 
+		model_host_lost(p, w);
 		start_close(&p->sources[w->source], w, end);
 		marks_sort(&w->marks);
 	}

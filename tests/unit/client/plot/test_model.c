@@ -228,13 +228,30 @@ START_TEST(each_host_of_a_group_has_its_own_workers)
 	event(2, "started", "\"attempt\":0,\"data\":{\"ranks\":\"2-3\"}");
 	state(4, "running", 0);
 	ended(11, 3, 0, 1.5, "stopped", 0);
-	event(10, "restart", "\"attempt\":0");
+	event(12, "host-left", "\"attempt\":1,\"data\":{\"host\":\"c\"}");
 	ck_assert_int_eq(plot_finish(&plot, 0), 0);
 	ck_assert_uint_eq(plot.n_workers, 4);
 	ck_assert_int_eq(plot.workers[2].source, 1);
 	ck_assert_double_eq(at(plot.workers[3].starts[0].running), 4);
-	ck_assert_msg(plot.restarts == 1, "each agent of a group tells of the same restart");
+	ck_assert_int_eq(plot.restarts, 1);
+	ck_assert_int_eq(plot.attempts, 1);
 	ck_assert_uint_eq(plot.n_phases, 4);
+}
+END_TEST
+
+START_TEST(workers_end_with_their_host)
+{
+	plot_source(&plot, "a");
+	event(0, "host-joined", "\"data\":{\"host\":\"b\"}");
+	event(30, "host-left", "\"data\":{\"host\":\"b\"}");
+	state(60, "failed", 0);
+	plot_source(&plot, "b");
+	state(1, "starting", 0);
+	event(2, "started", "\"attempt\":0,\"data\":{\"ranks\":\"2\"}");
+	state(3, "running", 0);
+	ck_assert_int_eq(plot_finish(&plot, 0), 0);
+	ck_assert_int_eq(plot.workers[0].starts[0].end, PLOT_LOST);
+	ck_assert_double_eq(at(plot.workers[0].starts[0].to), 30);
 }
 END_TEST
 
@@ -272,6 +289,7 @@ int main(void)
 	tcase_add_test(tc, workers_end_with_their_agent);
 	tcase_add_test(tc, hosts_join_and_leave_and_may_come_back);
 	tcase_add_test(tc, each_host_of_a_group_has_its_own_workers);
+	tcase_add_test(tc, workers_end_with_their_host);
 	tcase_add_test(tc, events_of_newer_versions_are_marks_and_nonsense_is_left_out);
 	suite_add_tcase(s, tc);
 	sr = srunner_create(s);
