@@ -9,12 +9,14 @@
  *   attach    signals and ends workers that are not below the agent
  *   queue     gives tasks to workers that the features before it know
  *   hosts     reports ends to the head after the features before it have handled them
- *   api       last: it shows the state of all others, and its server outlives their calls
+ *   api       it shows the state of all before it, and its server outlives their calls
+ *   hooks     last: callers have their answers before the agent waits for programs
  */
 #include "agent/features.h"
 
 #include "agent/api/methods.h"
 #include "agent/attach/attach.h"
+#include "agent/hooks/hooks.h"
 #include "agent/hosts/hosts.h"
 #include "agent/preempt/service.h"
 #include "agent/queue/service.h"
@@ -31,6 +33,7 @@ const struct feature *const agent_features[] = {
 	&queue_feature,
 	&hosts_feature,
 	&api_feature,
+	&hooks_feature,
 	NULL,
 };
 

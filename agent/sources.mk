@@ -13,6 +13,7 @@ agent_SRC := \
 	agent/files/file_system.c \
 	agent/files/file_system_thread.c \
 	agent/files/inotify.c \
+	agent/hooks/hooks.c \
 	agent/hosts/deputy.c \
 	agent/hosts/describe.c \
 	agent/hosts/feature.c \
@@ -209,6 +210,7 @@ agent_SRC := \
 	agent/supervise/record.c \
 	agent/supervise/recover.c \
 	agent/supervise/seat.c \
+	agent/supervise/side_program.c \
 	agent/supervise/signals.c \
 	agent/supervise/standstill.c \
 	agent/supervise/state_file.c \

@@ -127,8 +127,7 @@ bool notice_sources_child_exited(struct supervisor *sv, const siginfo_t *si)
 {
 	struct notice_sources *n = notice_sources_of(sv);
 
-	return n && n->command &&
-	       notice_command_exited(n->command, si->si_pid, si->si_code, si->si_status);
+	return n && n->command && notice_command_exited(n->command, si);
 }
 
 size_t notice_sources_helpers(struct supervisor *sv, pid_t *pids, size_t max)

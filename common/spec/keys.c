@@ -143,6 +143,24 @@ static const struct spec_key resources_keys[] = {
 	END,
 };
 
+const char *const spec_hook_names[SPEC_N_HOOKS] = {
+	[SPEC_HOOK_START] = "start",
+	[SPEC_HOOK_FAILURE] = "failure",
+	[SPEC_HOOK_RESTART] = "restart",
+	[SPEC_HOOK_PREEMPTION] = "preemption",
+	[SPEC_HOOK_END] = "end",
+};
+
+static const struct spec_key hooks_keys[] = {
+	KEY("start", side_command, spec_hooks, commands[SPEC_HOOK_START]),
+	KEY("failure", side_command, spec_hooks, commands[SPEC_HOOK_FAILURE]),
+	KEY("restart", side_command, spec_hooks, commands[SPEC_HOOK_RESTART]),
+	KEY("preemption", side_command, spec_hooks, commands[SPEC_HOOK_PREEMPTION]),
+	KEY("end", side_command, spec_hooks, commands[SPEC_HOOK_END]),
+	KEY("timeout", duration, spec_hooks, timeout_ms, .min = 1),
+	END,
+};
+
 /* Its values are members of struct spec itself: the section's offset is 0. */
 static const struct spec_key compat_keys[] = {
 	KEY("torch", bool, spec, compat_torch),
@@ -170,6 +188,7 @@ const struct spec_key spec_keys_top[] = {
 	SECTION("resources", resources_keys, resources),
 	SECTION("queue", spec_keys_queue, queue),
 	SECTION("rendezvous", spec_keys_rendezvous, rendezvous),
+	SECTION("hooks", hooks_keys, hooks),
 	{ .name = "compat", .type = &spec_type_object, .offset = 0, .keys = compat_keys },
 	END,
 };

@@ -22,7 +22,7 @@ const struct spec_key spec_keys_preemption[] = {
 	KEY("notices", notices, spec_preemption, notices),
 	KEY("signal", signal, spec_preemption, signal),
 	KEY("signals", signals, spec_preemption, signals),
-	KEY("command", notice_command, spec_preemption, command),
+	KEY("command", side_command, spec_preemption, command),
 	KEY("poll", duration, spec_preemption, poll_ms, .min = 1),
 	KEY("grace", duration, spec_preemption, grace_ms),
 	KEY("timeout", duration, spec_preemption, timeout_ms, .min = 1),
@@ -102,23 +102,23 @@ const struct spec_type spec_type_notices = {
 };
 
 /* Parses a command that can be left out. */
-static int notice_command_parse(
+static int side_command_parse(
 	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
 {
 	return spec_type_command.parse(ctx, key, value, field);
 }
 
-static int notice_command_format(const struct spec_key *key, const void *field, json_t **ret)
+static int side_command_format(const struct spec_key *key, const void *field, json_t **ret)
 {
 	char **const *words = field;
 
 	return *words ? spec_type_command.format(key, field, ret) : 0;
 }
 
-const struct spec_type spec_type_notice_command = {
+const struct spec_type spec_type_side_command = {
 	.expected = "an array of at least one string",
-	.parse = notice_command_parse,
-	.format = notice_command_format,
+	.parse = side_command_parse,
+	.format = side_command_format,
 };
 
 int spec_preemption_init(struct spec_preemption *p)

@@ -52,6 +52,8 @@ struct spec *spec_free(struct spec *s)
 	spec_free_words(s->resources.devices.ids);
 	free(s->resources.devices.env);
 	spec_rendezvous_fini(&s->rendezvous);
+	for (int i = 0; i < SPEC_N_HOOKS; i++)
+		spec_free_words(s->hooks.commands[i]);
 	free(s->rpc_layer);
 	free(s);
 	return NULL;
@@ -88,6 +90,7 @@ static struct spec *spec_new(void)
 		.progress_start_timeout_ms = SPEC_UNSET,
 		.dump_timeout_ms = 10000,
 	};
+	s->hooks.timeout_ms = 10000;
 	spec_queue_init(&s->queue);
 	spec_rendezvous_init(&s->rendezvous);
 	s->compat_torch = true;

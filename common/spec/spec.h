@@ -274,6 +274,22 @@ struct spec_rendezvous {
 	char *user, *password_file, *prefix; /* of etcd; the first two together or NULL */
 };
 
+/* Programs that run beside the workers when something has happened. */
+enum spec_hook {
+	SPEC_HOOK_START,   /* all workers of the first attempt have started */
+	SPEC_HOOK_FAILURE, /* an attempt has failed */
+	SPEC_HOOK_RESTART, /* all workers of a later attempt have started */
+	SPEC_HOOK_PREEMPTION,
+	SPEC_HOOK_END,
+	SPEC_N_HOOKS,
+};
+extern const char *const spec_hook_names[SPEC_N_HOOKS];
+
+struct spec_hooks {
+	char **commands[SPEC_N_HOOKS]; /* each NULL-ended, or NULL */
+	int64_t timeout_ms;
+};
+
 struct spec {
 	char *name;
 	int64_t max_run_time_ms; /* SPEC_UNSET: none */
@@ -291,6 +307,7 @@ struct spec {
 	struct spec_resources resources;
 	struct spec_rendezvous rendezvous;
 	struct spec_queue queue;
+	struct spec_hooks hooks;
 	enum spec_mode mode;
 	int compat_tf_config;	 /* 0, 1, or SPEC_UNSET: if there are several roles */
 	char *rpc_layer;	 /* of TF_CONFIG, NULL: left out */

@@ -98,7 +98,7 @@ extern const struct spec_type spec_type_replicas, spec_type_std_map, spec_type_r
 extern const struct spec_type spec_type_pattern, spec_type_worker_path, spec_type_devices,
 	spec_type_device_object;
 /* preemption.c */
-extern const struct spec_type spec_type_notices, spec_type_notice_command;
+extern const struct spec_type spec_type_notices, spec_type_side_command;
 /* keys.c */
 extern const struct spec_type spec_type_object;
 /* role.c */

@@ -15,6 +15,13 @@ struct spec_row {
 };
 
 static const struct spec_row rows[] = {
+	{ "hooks.start", "[['a'],['/bin/true','']]", "['a',[''],[1],[null],[['a']]]", "" },
+	{ "hooks.failure", "[['a'],['/bin/true','']]", "['a',[''],[1],[null],[['a']]]", "" },
+	{ "hooks.restart", "[['a'],['/bin/true','']]", "['a',[''],[1],[null],[['a']]]", "" },
+	{ "hooks.preemption", "[['a'],['/bin/true','']]", "['a',[''],[1],[null],[['a']]]", "" },
+	{ "hooks.end", "[['a'],['/bin/true','']]", "['a',[''],[1],[null],[['a']]]", "" },
+	{ "hooks.timeout", "['1ms','10s','10m']", "[0,'0',30,'']", "" },
+	{ "hooks", "[{},{'end':['a']}]", "[{'x':1},{'end':[]}]", "o" },
 	{ "name",
 		"['a','job-1','A.b_c','0123456789012345678901234567890123456789012345678901234567890123']",
 		"['','.a','-a','a/b','a b','a.latest','.latest','é',"

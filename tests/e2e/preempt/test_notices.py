@@ -472,7 +472,7 @@ def test_a_command_that_hangs_is_killed_with_what_it_started(box, host):
     run = host.run(notices=["command"], command=command, poll="10ms")
     first = wait_lines(pids, 1)[0].split()
     wait_file(box.path("up.0"))
-    run.wait_err("preemption.command is broken: it did not end in 10 s, and was killed")
+    run.wait_err("preemption.command is broken: it did not end in 10s, and was killed")
     for pid in first:
         wait_gone(int(pid))
     second = wait_lines(pids, 2)[1].split()  # it is tried again
