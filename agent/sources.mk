@@ -109,6 +109,7 @@ agent_SRC := \
 	agent/process/fence.c \
 	agent/process/guard.c \
 	agent/process/last_error.c \
+	agent/process/oom.c \
 	agent/process/port.c \
 	agent/process/process_tree.c \
 	agent/process/spawn.c \
@@ -205,6 +206,7 @@ agent_SRC := \
 	agent/supervise/job_json.c \
 	agent/supervise/launch.c \
 	agent/supervise/orphans.c \
+	agent/supervise/out_of_memory.c \
 	agent/supervise/prune_logs.c \
 	agent/supervise/reap.c \
 	agent/supervise/record.c \

@@ -47,6 +47,7 @@ unit_TESTS := \
 	agent/process/fence \
 	agent/process/env_list \
 	agent/process/last_error \
+	agent/process/oom \
 	agent/process/port \
 	agent/process/process_tree \
 	agent/process/spawn \

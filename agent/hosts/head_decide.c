@@ -366,6 +366,8 @@ static int decide_class(const json_t *failure)
 	const char *class = json_get_string(failure, "class", "exit");
 	int i = 0;
 
+	if (json_get_bool(json_object_get(failure, "exit"), "out_of_memory", false))
+		return 0; /* no failure of another worker explains it */
 	while (i < 3 && strcmp(classes[i], class))
 		i++;
 	return i;

@@ -30,6 +30,7 @@ static void failure_fill(struct failure *f, struct worker *w, int64_t now_us)
 		.written_us = -1,
 		.stop_us = failure_stop_us(w),
 		.by_signal = w->exit.signal && !w->stop_us,
+		.out_of_memory = w->exit.out_of_memory,
 	};
 	if (w->error_file && w->exit.ended) {
 		r = errorfile_read(w->error_file, &f->file, &written, &f->problem);

@@ -19,12 +19,15 @@ struct failure_list_item {
 
 static struct rootcause_place failure_list_place(const json_t *failure)
 {
+	const json_t *exit = json_object_get(failure, "exit");
+
 	return (struct rootcause_place){
 		.group = failure_list_is(failure, "made_good")	  ? ROOTCAUSE_MADE_GOOD
 			 : failure_list_is(failure, "collateral") ? ROOTCAUSE_COLLATERAL
 								  : ROOTCAUSE_ENDED_IT,
 		.time_us = json_get_int(failure, "time_us", 0),
-		.by_signal = json_object_get(json_object_get(failure, "exit"), "signal"),
+		.by_signal = json_object_get(exit, "signal"),
+		.out_of_memory = failure_list_is(exit, "out_of_memory"),
 	};
 }
 

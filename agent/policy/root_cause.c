@@ -42,14 +42,20 @@ struct rootcause_place rootcause_place(const struct rootcause *r)
 		.group = rootcause_is_collateral(r) ? ROOTCAUSE_COLLATERAL : ROOTCAUSE_ENDED_IT,
 		.time_us = rootcause_time(r, NULL),
 		.by_signal = r->by_signal,
+		.out_of_memory = r->out_of_memory,
 	};
+}
+
+static int64_t rootcause_key(const struct rootcause_place *p)
+{
+	return p->time_us - (p->out_of_memory ? ROOTCAUSE_OOM_US : 0);
 }
 
 int rootcause_compare(const struct rootcause_place *a, const struct rootcause_place *b)
 {
 	if (a->group != b->group)
 		return a->group < b->group ? -1 : 1;
-	if (a->time_us != b->time_us)
-		return a->time_us < b->time_us ? -1 : 1;
+	if (rootcause_key(a) != rootcause_key(b))
+		return rootcause_key(a) < rootcause_key(b) ? -1 : 1;
 	return (int)b->by_signal - (int)a->by_signal;
 }

@@ -19,6 +19,7 @@ struct rootcause {
 	int64_t written_us;  /* when error.json was last written, -1: none */
 	int64_t stop_us;     /* when the agent began to stop this worker, -1: never */
 	bool by_signal;	     /* died by a signal that the agent did not send */
+	bool out_of_memory;  /* that was the kernel's, which needed memory */
 };
 
 /* The time of the failure. ret_plausible (may be NULL): it is the worker's own timestamp. */
@@ -26,6 +27,8 @@ int64_t rootcause_time(const struct rootcause *r, bool *ret_plausible);
 
 /* Whether the agent stopped the worker, and nothing shows that it had failed before. */
 bool rootcause_is_collateral(const struct rootcause *r);
+
+enum { ROOTCAUSE_OOM_US = 5000000 };
 
 /* The keys by which failures are ordered. */
 struct rootcause_place {
@@ -35,11 +38,13 @@ struct rootcause_place {
 		ROOTCAUSE_MADE_GOOD, /* the worker was started again alone */
 	} group;
 	int64_t time_us;
-	bool by_signal;
+	bool by_signal, out_of_memory;
 };
 
 struct rootcause_place rootcause_place(const struct rootcause *r);
 
 /* Less than 0: a comes before b (the root cause comes first); 0: nothing decides. Within a group
- * the earlier failure comes first; at the same time a death by signal does. */
+ * the earlier failure comes first; at the same time a death by signal does. The kernel's kill for
+ * want of memory follows from no other worker's failure, but is seen late where the host gasps for
+ * memory: it comes before failures up to ROOTCAUSE_OOM_US earlier. */
 int rootcause_compare(const struct rootcause_place *a, const struct rootcause_place *b);

@@ -175,6 +175,8 @@ json_t *worker_exit_json(const struct worker_exit *x)
 		json_put(j, "signal", json_integer(x->signal));
 		json_put(j, "signal_name", json_string(signals_name(x->signal, name)));
 		json_put(j, "core_dumped", json_boolean(x->core));
+		if (x->out_of_memory)
+			json_put(j, "out_of_memory", json_true());
 	} else {
 		json_put(j, "code", json_integer(x->code));
 	}
@@ -193,6 +195,7 @@ void worker_set_exit_json(struct worker *w, const json_t *exit)
 	} else if (signo) {
 		worker_set_exit(w,
 			json_get_bool(exit, "core_dumped", false) ? CLD_DUMPED : CLD_KILLED, signo);
+		w->exit.out_of_memory = json_get_bool(exit, "out_of_memory", false);
 	} else {
 		worker_set_exit(w, CLD_EXITED, (int)json_get_int(exit, "code", 0));
 	}

@@ -36,8 +36,9 @@ struct worker_exit {
 	int code;   /* exit code, when signal and error are 0 */
 	int signal; /* deadly signal, or 0 */
 	bool core;
-	int error;	  /* errno when it was never executed, or 0 */
-	bool before_exec; /* the error is of a step before the program was tried */
+	int error;	    /* errno when it was never executed, or 0 */
+	bool before_exec;   /* the error is of a step before the program was tried */
+	bool out_of_memory; /* the signal was the kernel's, which wanted memory */
 	/* The same for people: "exit code 3", "signal 9 (SIGKILL)". From `note` on, if that is not
 	 * 0, it is an addition such as ", perhaps out of memory ...". */
 	char text[256];

@@ -17,18 +17,33 @@ struct cgroup {
 	bool bare; /* dir was made again, without limits */
 };
 
-/* Where cgroup v2 is mounted; owned, or NULL. */
-static char *cgroup_mount(void)
+/* Whether list, words divided by commas, has word. */
+static bool cgroup_lists(const char *list, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *p = list; (p = strstr(p, word)); p += n)
+		if ((p == list || p[-1] == ',') && (!p[n] || strchr(",: \n", p[n])))
+			return true;
+	return false;
+}
+
+/* Where the hierarchy is mounted, and which of its groups is the root there. Owned, or NULL. */
+static char *cgroup_mount(const char *controller, char root[512])
 {
 	_cleanup_file_ FILE *f = fopen("/proc/self/mountinfo", "re");
 	_cleanup_free_ char *line = NULL;
 	size_t cap = 0;
 
 	while (f && getline(&line, &cap, f) > 0) {
-		char *sep = strstr(line, " - ");
-		char root[512], point[512];
+		const char *sep = strstr(line, " - ");
+		char point[512], options[512];
 
-		if (!sep || strncmp(sep + 3, "cgroup2 ", 8) != 0)
+		if (!sep || strncmp(sep + 3, controller ? "cgroup " : "cgroup2 ",
+				    controller ? 7 : 8) != 0)
+			continue;
+		if (controller && (sscanf(sep, " - %*s %*s %511s", options) != 1 ||
+					  !cgroup_lists(options, controller)))
 			continue;
 		if (sscanf(line, "%*s %*s %*s %511s %511s", root, point) == 2)
 			return strdup(point);
@@ -36,8 +51,8 @@ static char *cgroup_mount(void)
 	return NULL;
 }
 
-/* The path of the agent's own cgroup below the mount; owned, or NULL. */
-static char *cgroup_own_path(void)
+/* The path of the agent's own group in the hierarchy; owned, or NULL. */
+static char *cgroup_own_path(const char *controller)
 {
 	_cleanup_file_ FILE *f = fopen("/proc/self/cgroup", "re");
 	_cleanup_free_ char *line = NULL;
@@ -45,12 +60,33 @@ static char *cgroup_own_path(void)
 	ssize_t n;
 
 	while (f && (n = getline(&line, &cap, f)) > 0) {
-		if (strncmp(line, "0::/", 4) != 0)
-			continue;
+		const char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
+
 		line[n - 1] = '\0';
-		return strdup(line + 3);
+		if (path && (controller ? cgroup_lists(list + 1, controller) : path == list + 1))
+			return strdup(path + 1);
 	}
 	return NULL;
+}
+
+void cgroup_find(const char *controller, char **ret_mount, char **ret_dir)
+{
+	char root[512];
+	_cleanup_free_ char *mount = cgroup_mount(controller, root);
+	_cleanup_free_ char *own = mount ? cgroup_own_path(controller) : NULL;
+	size_t n = mount ? strlen(root) : 0;
+	const char *below = own;
+
+	*ret_mount = *ret_dir = NULL;
+	if (!own)
+		return;
+	/* In a container the mount may show only the container's own groups. */
+	if (n > 1 && !strncmp(own, root, n) && (!own[n] || own[n] == '/'))
+		below = own + n;
+	if (asprintf(ret_dir, "%s%s", mount, strcmp(below, "/") ? below : "") < 0)
+		*ret_dir = NULL;
+	else
+		*ret_mount = TAKE_PTR(mount);
 }
 
 int cgroup_new(const char *run, struct cgroup **ret)
@@ -62,16 +98,14 @@ int cgroup_new(const char *run, struct cgroup **ret)
 	*ret = NULL;
 	if (off && !strcmp(off, "off"))
 		return 0;
-	mount = cgroup_mount();
-	own = cgroup_own_path();
-	if (!mount || !own)
+	cgroup_find(NULL, &mount, &own);
+	if (!own)
 		return 0;
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return -ENOMEM;
 	c->fd = c->leaf_fd = -1;
-	if (asprintf(&c->own, "%s%s", mount, strcmp(own, "/") ? own : "") < 0)
-		return -ENOMEM;
+	c->own = TAKE_PTR(own);
 	if (asprintf(&c->dir, "%s/elastic.%s", c->own, run) < 0)
 		return -ENOMEM;
 	if (mkdir(c->dir, 0755) < 0 && errno != EEXIST) {
@@ -217,32 +251,6 @@ bool cgroup_populated(const struct cgroup *c)
 
 	return c && !cgroup_read(c->fd, "cgroup.events", buf, sizeof(buf)) &&
 	       strstr(buf, "populated 1");
-}
-
-static int64_t cgroup_counter(int dir, const char *file, const char *key)
-{
-	_cleanup_close_ int fd = openat(dir, file, O_RDONLY | O_CLOEXEC);
-	_cleanup_file_ FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
-	char name[64];
-	long long n;
-
-	if (!f)
-		return -1;
-	TAKE_FD(fd);
-	while (fscanf(f, "%63s %lld", name, &n) == 2)
-		if (!strcmp(name, key))
-			return n;
-	return -1;
-}
-
-int64_t cgroup_oom_kills(const struct cgroup *c, bool *ret_here)
-{
-	int64_t n = c ? cgroup_counter(c->fd, "memory.events", "oom_kill") : -1;
-
-	*ret_here = n >= 0;
-	if (n < 0)
-		n = cgroup_counter(AT_FDCWD, "/proc/vmstat", "oom_kill");
-	return n < 0 ? 0 : n;
 }
 
 /* Moves the agent and its guard to a leaf, since only leaves may hold processes. */

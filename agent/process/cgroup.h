@@ -16,6 +16,12 @@
 struct cgroup;
 
 /*
+ * The directory of the agent's own group, and where its hierarchy is mounted: that of version 2, or
+ * with controller that of version 1 which has it. Both owned, or both NULL.
+ */
+void cgroup_find(const char *controller, char **ret_mount, char **ret_dir);
+
+/*
  * Makes <own cgroup>/elastic.<run>. Returns 0, with *ret NULL where there is no writable cgroup v2
  * or ELASTIC_CGROUP=off is in the environment. -ENOMEM is the only error.
  */
@@ -54,10 +60,6 @@ int cgroup_kill(struct cgroup *c);
 
 /* True when a living process is in it; false also when that cannot be read. */
 bool cgroup_populated(const struct cgroup *c);
-
-/* How many processes the kernel has killed so far because memory ran out: in this cgroup where the
- * kernel counts them (ret_here true), else on the whole host. */
-int64_t cgroup_oom_kills(const struct cgroup *c, bool *ret_here);
 
 /*
  * Sets limits. exclusive: the agent's own cgroup holds only the agent and its guard, so both may be

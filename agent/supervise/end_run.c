@@ -38,27 +38,6 @@ struct restart_fault end_run_fault(const struct worker *w, uint64_t since_ms)
 	return f;
 }
 
-void supervisor_oom_text(
-	const struct supervisor *sv, const struct worker *w, char *text, size_t size)
-{
-	int64_t n;
-	bool here;
-
-	text[0] = '\0';
-	if (w->exit.signal != SIGKILL || w->stop_us)
-		return;
-	n = cgroup_oom_kills(sv->cgroup, &here) - sv->oom_kills;
-	if (n <= 0 || here != sv->oom_here)
-		return;
-	if (here)
-		snprintf(text, size, ": out of memory, %lld of the job's processes were killed",
-			(long long)n);
-	else
-		snprintf(text, size,
-			", perhaps out of memory: the kernel has killed %lld processes on this host",
-			(long long)n);
-}
-
 void end_run_decide(struct supervisor *sv, const struct spec_restart *policy,
 	const struct restart_fault *fault, const char *what)
 {

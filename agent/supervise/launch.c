@@ -373,10 +373,10 @@ void launch_group(struct supervisor *sv)
 	int r = logs_begin_attempt(sv->logs, sv->attempt, &err), failed;
 
 	sv->spawned_ms = loop_now_ms();
-	sv->oom_kills = cgroup_oom_kills(sv->cgroup, &sv->oom_here);
 	cgroup_begin(sv->cgroup, sv->attempt);
 	if (cgroup_is_bare(sv->cgroup))
 		supervisor_limit(sv);
+	oom_begin(sv->oom);
 	spawn_probe_cgroup(cgroup_fd(sv->cgroup));
 	if (r < 0) {
 		supervisor_set_reason(sv, "logs: %s", err.text);

@@ -15,6 +15,7 @@
  *   end_run.c             whether the group is started again, the verdict, the end
  *   stop_group.c          the stop of all workers: stop signal, one deadline, SIGKILL, giving up
  *   orphans.c             processes that workers leave behind
+ *   out_of_memory.c       workers that the kernel killed for want of memory
  *   worker_lifecycle.c    one worker by itself: its stop, its delay or backoff, its start
  *   worker_requests.c     an operator's requests about single workers: start, add, stop
  *   worker_list.c         makes the list of workers of each attempt
@@ -34,6 +35,7 @@
 #include "agent/policy/stop_machine.h"
 #include "agent/policy/worker.h"
 #include "agent/process/cgroup.h"
+#include "agent/process/oom.h"
 #include "agent/process/port.h"
 #include "agent/process/spawn.h"
 #include "agent/supervise/event_log.h"
@@ -91,8 +93,8 @@ struct supervisor {
 	struct port port;	   /* the claim on master_port */
 	struct tfconfig *tfconfig; /* ports of TF_CONFIG, NULL: none */
 	uint64_t spawned_ms;
-	int64_t oom_kills; /* the kernel's count when the attempt began */
-	bool oom_here;	   /* oom_kills counts this job's processes only */
+	struct oom *oom; /* the kernel's kills for want of memory */
+	int sigkilled;	 /* workers that were reaped with SIGKILL; their ends are not handled yet */
 
 	struct restart_budget budget;
 	struct restart_decision decision;   /* the last one */
@@ -160,9 +162,9 @@ void supervisor_limit(struct supervisor *sv);
 /* How many workers have a process. */
 int worker_list_alive(const struct supervisor *sv);
 
-/* Fills text where the kernel may have killed w because memory ran out; else text becomes "". */
-void supervisor_oom_text(
-	const struct supervisor *sv, const struct worker *w, char *text, size_t size);
+/* out_of_memory.c: w has ended. Adds to its exit where the kernel has killed it, or processes of
+ * the job, for want of memory. */
+void supervisor_note_oom(struct supervisor *sv, struct worker *w);
 
 /* feature.c: makes room for the features' states; features_fini() frees it. */
 _must_check_ int features_new(struct supervisor *sv);

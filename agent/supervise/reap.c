@@ -51,13 +51,12 @@ static enum worker_state reap_state(const struct worker *w, bool left)
 void reap_worker_ended(struct supervisor *sv, struct worker *w, int code, int status)
 {
 	enum worker_state state;
-	char left[64] = "", reason[200], note[128];
+	char left[64] = "", reason[200];
 
 	w->ended_us = (int64_t)loop_real_us();
 	w->ended_ms = loop_now_ms();
 	worker_set_exit(w, code, status);
-	supervisor_oom_text(sv, w, note, sizeof(note));
-	worker_note_exit(w, note);
+	supervisor_note_oom(sv, w);
 	FEATURES_CALL(sv, worker_left, sv, w, left, sizeof(left));
 	state = reap_state(w, left[0]);
 	if (state == WORKER_WAITING) {
@@ -145,10 +144,16 @@ static int reap_batch(struct supervisor *sv, siginfo_t *ends)
 
 static bool reap_any_worker(struct supervisor *sv, const siginfo_t *ends, int n)
 {
+	bool any = false;
+
+	sv->sigkilled = 0;
 	for (int i = 0; i < n; i++)
-		if (worker_list_by_pid(sv, ends[i].si_pid))
-			return true;
-	return false;
+		if (worker_list_by_pid(sv, ends[i].si_pid)) {
+			any = true;
+			sv->sigkilled +=
+				ends[i].si_code == CLD_KILLED && ends[i].si_status == SIGKILL;
+		}
+	return any;
 }
 
 void reap_children(struct supervisor *sv)

@@ -360,10 +360,11 @@ int supervisor_new(struct loop *loop, const struct spec *spec, const struct supe
 	sv->features = opt->features;
 	sv->processes = opt->processes ? opt->processes : &supervisor_system_processes;
 	sv->cgroup = cgroup;
+	sv->oom = oom_new(cgroup_dir(cgroup));
 	sv->attempt = sv->root_cause_rank = -1;
 	sv->stop_timeout_ms = SPEC_UNSET;
 	sv->created_us = (int64_t)loop_real_us();
-	if (features_new(sv) < 0 || supervisor_identity(sv) < 0 ||
+	if (!sv->oom || features_new(sv) < 0 || supervisor_identity(sv) < 0 ||
 		loop_timer_new(loop, supervisor_on_backoff, sv, &sv->backoff_timer) < 0 ||
 		loop_timer_new(loop, supervisor_on_run_time, sv, &sv->run_timer) < 0 ||
 		loop_timer_new(loop, stop_group_expired, sv, &sv->stop_timer) < 0 ||
@@ -408,6 +409,7 @@ struct supervisor *supervisor_free(struct supervisor *sv)
 	json_decref(sv->failures);
 	json_decref(sv->history);
 	json_decref(sv->end.root_cause);
+	oom_free(sv->oom);
 	free(sv->replicas);
 	free(sv->host);
 	free(sv->user);

@@ -83,7 +83,9 @@ const char *job_exit_short(const json_t *ex, char buf[32])
 
 	buf[0] = '\0';
 	if (has_value(ex, "signal")) {
-		if (name && *name)
+		if (json_is_true(json_object_get(ex, "out_of_memory")))
+			snprintf(buf, 32, "out of memory");
+		else if (name && *name)
 			snprintf(buf, 32, "%.31s", name);
 		else
 			snprintf(buf, 32, "signal %d", (int)get_int(ex, "signal"));

@@ -600,6 +600,16 @@ def cgroup2():
     return None
 
 
+def cgroup1(controller):
+    """Where the hierarchy with this controller is mounted, or None."""
+    for line in open("/proc/self/mountinfo"):
+        fields = line.split()
+        kind, _, options = fields[fields.index("-") + 1:][:3]
+        if kind == "cgroup" and controller in options.split(","):
+            return pathlib.Path(fields[4])
+    return None
+
+
 def cgroups_of_run(run):
     """Their directories; others come and go meanwhile."""
     walk = os.walk(cgroup2(), onerror=lambda _: None) if cgroup2() else []

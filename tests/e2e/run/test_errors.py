@@ -2,12 +2,14 @@
 """What failed, why, and what was only collateral: error.json, root cause, report."""
 
 import json
+import os
+import pathlib
 import re
 import time
 
 import pytest
 
-from harness import PUPPET, SLOWER, VarlinkError, spec, wait_file
+from harness import CTL, PUPPET, SLOWER, VarlinkError, cgroup1, cgroup2, spec, wait_file
 
 
 def failures(daemon, job, **kwargs):
@@ -125,6 +127,44 @@ def test_the_failures_of_each_attempt(box, daemon):
     with pytest.raises(VarlinkError) as e:
         failures(daemon, job, attempt=7)
     assert e.value.name == "NotFound"
+
+
+# --- the kernel needs memory -------------------------------------------------------------------------
+
+
+def little_memory(box):
+    """A control group with 48 MiB, as a shell's command and arguments that execute what follows in it."""
+    for line in open("/proc/self/cgroup"):
+        _, controllers, path = line.strip().split(":", 2)
+        if controllers not in ("", "memory"):
+            continue
+        mount = cgroup1("memory") if controllers else cgroup2()
+        group = pathlib.Path(f"{mount}{path.rstrip('/')}/{box.dir.name}")
+        limit = group / ("memory.limit_in_bytes" if controllers else "memory.max")
+        if not mount or not os.access(group.parent, os.W_OK):
+            continue
+        group.mkdir()
+        box.cleanups.append(group.rmdir)
+        if limit.exists():
+            limit.write_text("48M")
+            return ["sh", "-c", 'echo 0 > "$0"/cgroup.procs && exec "$@"', group]
+    pytest.skip("no control group whose memory can be limited")
+
+
+def test_a_kill_for_want_of_memory_is_named_everywhere(box):
+    what = f"killed by the kernel: out of memory (limit 48M of control group {box.dir.name})"
+    small = little_memory(box)
+    result = box.sh(*small, CTL, "run", "--name=small", f"--log-dir={box.path('logs')}", "--nproc-per-node=2",
+                    PUPPET, "if-rank:1:alloc:200", "hang")
+    assert result.rc == 137, result
+    cause = result.err[result.err.index("Root Cause"):result.err.index("Other failures")]
+    assert "rank      : 1 (local_rank: 1)" in cause and what in cause, result
+    events = [json.loads(line) for line in (box.run_dir() / "events.jsonl").read_text().splitlines()]
+    killed = [e for e in events if e["event"] == "out-of-memory"]
+    assert [(e["rank"], e["data"]["limit"]) for e in killed] == [(1, 48 << 20)]
+    assert killed[0]["text"].endswith(what)
+    verdict = json.loads((box.run_dir() / "verdict.json").read_text())
+    assert what in verdict["message"] and verdict["root_cause"]["exit"]["out_of_memory"] is True
 
 
 # --- run: the report and the copy --------------------------------------------------------------------

@@ -219,6 +219,22 @@ START_TEST(a_tie_goes_to_a_death_by_signal_and_then_to_the_lower_index)
 }
 END_TEST
 
+START_TEST(a_kill_for_want_of_memory_is_the_cause_of_what_was_seen_just_before)
+{
+	struct rootcause r[] = { claimed(END, END - 2 * S), ended(END) };
+
+	ck_assert_int_eq(first_of(r, 2), 0);
+	r[1].by_signal = r[1].out_of_memory = true;
+	ck_assert_int_eq(first_of(r, 2), 1);
+	ck_assert_int_eq(rootcause_place(&r[1]).time_us, END);
+	r[0].claimed_us = r[0].start_us = END - ROOTCAUSE_OOM_US - 1;
+	ck_assert_int_eq(first_of(r, 2), 0);
+	r[1].stop_us = START;
+	r[0].claimed_us = END;
+	ck_assert_int_eq(first_of(r, 2), 0);
+}
+END_TEST
+
 /* A random failure, on a coarse grid of times so that ties and limits are frequent. */
 static struct rootcause any(uint32_t *seed)
 {
@@ -309,6 +325,7 @@ int main(void)
 	tcase_add_test(t, an_old_timestamp_does_not_win_over_a_real_failure);
 	tcase_add_test(t, collateral_is_never_the_cause);
 	tcase_add_test(t, a_tie_goes_to_a_death_by_signal_and_then_to_the_lower_index);
+	tcase_add_test(t, a_kill_for_want_of_memory_is_the_cause_of_what_was_seen_just_before);
 	tcase_add_test(t, the_order_of_the_failures_does_not_change_the_cause);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

@@ -100,14 +100,11 @@ START_TEST(without_a_cgroup_every_call_is_harmless)
 		.memory_max = 1 << 30, .cpu_weight = SPEC_UNSET, .tasks_max = 10
 	};
 	struct error err = { 0 };
-	bool here = true;
 
 	ck_assert_int_eq(cgroup_fd(NULL), -1);
 	ck_assert_ptr_null(cgroup_dir(NULL));
 	ck_assert(!cgroup_populated(NULL));
 	ck_assert_int_lt(cgroup_kill(NULL), 0);
-	ck_assert_int_ge(cgroup_oom_kills(NULL, &here), 0);
-	ck_assert(!here);
 	ck_assert_ptr_null(cgroup_free(NULL));
 	cgroup_begin(NULL, 0);
 	cgroup_close(NULL);
@@ -319,17 +316,6 @@ START_TEST(the_next_agent_takes_over_what_the_last_one_left)
 }
 END_TEST
 
-START_TEST(the_kernel_s_memory_killer_has_not_been_here)
-{
-	bool here;
-	int64_t before = cgroup_oom_kills(group, &here);
-
-	ck_assert_int_ge(before, 0);
-	if (here)
-		ck_assert_int_eq(before, 0);
-}
-END_TEST
-
 static bool has_controller(const char *name)
 {
 	char path[600], text[256], *save = NULL;
@@ -389,7 +375,6 @@ static void add_writable(TCase *t)
 	tcase_add_test(t, after_a_kill_the_next_attempt_lives);
 	tcase_add_test(t, a_guard_that_has_let_go_of_it_takes_it_again);
 	tcase_add_test(t, the_next_agent_takes_over_what_the_last_one_left);
-	tcase_add_test(t, the_kernel_s_memory_killer_has_not_been_here);
 	tcase_add_test(t, a_limit_is_set_or_named);
 	tcase_add_test(t, the_first_limit_that_does_not_hold_is_named);
 }

@@ -13,6 +13,36 @@ static void setup(void)
 	world_make();
 }
 
+/* The kernel has killed so many processes of the job, and reached its limit of 4 GiB so often. */
+static void kernel_has_killed(int kills, int reached)
+{
+	static const char *const files[] = { "memory.events", "memory.max" };
+	char path[128], texts[2][64];
+
+	snprintf(texts[0], sizeof(texts[0]), "oom %d\noom_kill %d\n", reached, kills);
+	snprintf(texts[1], sizeof(texts[1]), "%lld\n", 4LL << 30);
+	for (size_t i = 0; i < 2; i++) {
+		FILE *f;
+
+		snprintf(path, sizeof(path), "%s/%s", dir, files[i]);
+		f = fopen(path, "we");
+		ck_assert_ptr_nonnull(f);
+		fputs(texts[i], f);
+		fclose(f);
+	}
+}
+
+/* As begins(), in a control group whose kills are counted. */
+static void begins_counted(const char *doc)
+{
+	kernel_has_killed(7, 7);
+	ck_assert_int_eq(world_agent(doc, features, false), 0);
+	oom_free(supervisor->oom);
+	supervisor->oom = oom_new(dir);
+	supervisor_start(supervisor);
+	turns();
+}
+
 #define ONE "{'roles':[{'command':['/bin/sh']}]"
 #define TWO "{'roles':[{'command':['/bin/sh'],'replicas':2}]"
 
@@ -25,6 +55,54 @@ START_TEST(a_worker_that_succeeds)
 	ck_assert_int_eq(loop_run(loop), 0);
 	supervisor = supervisor_free(supervisor);
 	expect("hang_up fini");
+}
+END_TEST
+
+START_TEST(a_worker_killed_for_want_of_memory_is_the_cause_and_says_so)
+{
+	const char *message;
+
+	begins_counted(TWO ",'resources':{'memory_max':'4G'}}");
+	kernel_has_killed(8, 8);
+	ends_by(1, CLD_KILLED, SIGKILL);
+	exits(0, 1); /* reaped first */
+	ck_assert_str_eq(supervisor->workers[1].reason,
+		"signal 9 (SIGKILL), killed by the kernel: out of memory (limit memory_max 4G)");
+	ck_assert_str_eq(supervisor->workers[0].reason, "exit code 1");
+	message = json_get_string(supervisor->end.root_cause, "message", "");
+	ck_assert_int_eq(json_get_int(supervisor->end.root_cause, "rank", -1), 1);
+	ck_assert_ptr_nonnull(strstr(message,
+		"Signal 9 (SIGKILL) received by PID 5000001, killed by the kernel: out of memory"));
+	ck_assert(json_get_bool(
+		json_object_get(supervisor->end.root_cause, "exit"), "out_of_memory", false));
+	ck_assert_ptr_nonnull(strstr(supervisor->reason, "killed by the kernel: out of memory"));
+	ck_assert_int_eq(loop_run(loop), 128 + SIGKILL);
+}
+END_TEST
+
+START_TEST(a_sigkill_that_the_kernel_did_not_count_was_somebody_else_s)
+{
+	begins_counted(ONE ",'restart':{'max':1}}");
+	dies(0, SIGKILL);
+	ck_assert_str_eq(
+		json_get_string(json_array_get(json_object_get(supervisor->failures, "0"), 0),
+			"message", ""),
+		"Signal 9 (SIGKILL) received by PID 5000000");
+	kernel_has_killed(8, 7);
+	dies(1, SIGKILL);
+	ck_assert_str_eq(supervisor->workers[0].reason,
+		"signal 9 (SIGKILL), killed by the kernel: out of memory on this host");
+}
+END_TEST
+
+START_TEST(a_worker_that_fails_after_its_child_was_killed_names_that)
+{
+	begins_counted(ONE "}");
+	kernel_has_killed(9, 8);
+	exits(0, 1);
+	ck_assert_ptr_nonnull(strstr(supervisor->workers[0].reason,
+		"exit code 1, after the kernel killed 2 processes of the job: out of memory "
+		"(limit 4G of control group test_supervisor."));
 }
 END_TEST
 
@@ -444,6 +522,9 @@ static int run(void)
 
 	tcase_add_checked_fixture(t, setup, world_free);
 	tcase_add_test(t, a_worker_that_succeeds);
+	tcase_add_test(t, a_worker_killed_for_want_of_memory_is_the_cause_and_says_so);
+	tcase_add_test(t, a_sigkill_that_the_kernel_did_not_count_was_somebody_else_s);
+	tcase_add_test(t, a_worker_that_fails_after_its_child_was_killed_names_that);
 	tcase_add_test(t, a_worker_s_life_begins_before_it_can_fail);
 	tcase_add_test(t, a_failure_leads_to_a_restart_of_the_group);
 	tcase_add_test(t, a_failure_of_scope_worker_restarts_it_after_its_delay);
