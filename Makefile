@@ -165,10 +165,13 @@ $(B)/gen/%_text.c:
 
 include tests/targets.mk
 
+systemddir = $(patsubst %/system,%,$(systemdsystemunitdir))
+
 .PHONY: install
 install: programs
 	$(INSTALL) -d $(addprefix $(DESTDIR),$(bindir) $(sbindir) $(libexecdir)/elasticd \
 		$(libdir)/pkgconfig $(includedir) $(mandir)/man1 $(mandir)/man3 $(mandir)/man5 $(mandir)/man7 $(mandir)/man8 $(systemdsystemunitdir) \
+		$(addprefix $(systemddir)/,user system-preset user-preset catalog) \
 		$(prefix)/lib/sysusers.d $(prefix)/lib/tmpfiles.d $(sysconfdir)/elasticd \
 		$(datadir)/bash-completion/completions $(datadir)/zsh/site-functions \
 		$(datadir)/fish/vendor_completions.d)
@@ -187,8 +190,15 @@ install: programs
 	for f in man/*.[13578]; do t=$(DESTDIR)$(mandir)/man$${f##*.}/$${f##*/}; \
 	  sed 's|/etc/elasticd|$(sysconfdir)/elasticd|g' $$f > $$t && chmod 644 $$t || exit 1; done
 	for u in service socket; do \
-	  sed -e 's|@sbindir@|$(sbindir)|g' -e 's|@bindir@|$(bindir)|g' etc/elasticd.$$u.in \
-	    > $(DESTDIR)$(systemdsystemunitdir)/elasticd.$$u || exit 1; done
+	  sed -e 's|@sbindir@|$(sbindir)|g' etc/elasticd.$$u.in \
+	    > $(DESTDIR)$(systemdsystemunitdir)/elasticd.$$u || exit 1; \
+	  sed -e 's|@sbindir@|$(sbindir)|g' etc/elasticd.user.$$u.in \
+	    > $(DESTDIR)$(systemddir)/user/elasticd.$$u || exit 1; done
+	for d in $(systemdsystemunitdir) $(systemddir)/user; do \
+	  $(INSTALL) -m 644 etc/elasticd.slice $(DESTDIR)$$d/ || exit 1; done
+	$(INSTALL) -m 644 etc/elasticd.preset $(DESTDIR)$(systemddir)/system-preset/80-elasticd.preset
+	$(INSTALL) -m 644 etc/elasticd.user.preset $(DESTDIR)$(systemddir)/user-preset/80-elasticd.preset
+	$(INSTALL) -m 644 etc/elasticd.catalog $(DESTDIR)$(systemddir)/catalog/
 	$(INSTALL) -m 644 etc/elasticd.sysusers $(DESTDIR)$(prefix)/lib/sysusers.d/elasticd.conf
 	$(INSTALL) -m 644 etc/elasticd.tmpfiles $(DESTDIR)$(prefix)/lib/tmpfiles.d/elasticd.conf
 	test -e $(DESTDIR)$(sysconfdir)/elasticd/elasticd.conf || \

@@ -121,9 +121,10 @@ static void log_event(const struct job *j, const json_t *e)
 {
 	_cleanup_free_ char *text = printable_dup(json_get_string(e, "text", ""));
 	_cleanup_free_ char *name = printable_dup(json_get_string(e, "event", ""));
+	_cleanup_free_ char *result = NULL;
 	char rank[24] = "";
 	char attempt[24] = "";
-	struct log_field fields[6] = { { "ELASTICD_JOB", j->rec.name },
+	struct log_field fields[7] = { { "ELASTICD_JOB", j->rec.name },
 		{ "ELASTICD_RUN", j->rec.run }, { "ELASTICD_EVENT", name ? name : "" } };
 	int n = 3;
 
@@ -135,6 +136,10 @@ static void log_event(const struct job *j, const json_t *e)
 		snprintf(
 			attempt, sizeof(attempt), "%lld", (long long)json_get_int(e, "attempt", 0));
 		fields[n++] = (struct log_field){ "ELASTICD_ATTEMPT", attempt };
+	}
+	if (name && !strcmp(name, "ended")) {
+		result = printable_dup(json_get_string(json_object_get(e, "data"), "result", ""));
+		fields[n++] = (struct log_field){ "ELASTICD_RESULT", result ? result : "" };
 	}
 	fields[n] = (struct log_field){ NULL, NULL };
 	log_fields(LOG_INFO, fields, "job %s: %s", j->rec.name, text ? text : "?");

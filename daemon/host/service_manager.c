@@ -102,19 +102,32 @@ int notify_sockets(int *ret_first)
 	return n;
 }
 
-/* One MESSAGE_ID for each kind of event, to search for: journalctl MESSAGE_ID=... */
-#define EVENT_IDS(X)                                            \
-	X("agent-given-up", "e46d98bf3df04f71ba05c16bece0d6fb") \
-	X("agent-lost", "8b792d095bc042a58a631612196cd2b1")     \
-	X("backoff", "14ff8b9680b3448c88503fb342fc3cb2")        \
-	X("ended", "eef131925d4142c085a4299a0042698c")          \
-	X("killed", "26cb8772d58b462998d6ea37b9edb93f")         \
-	X("signalled", "9e255f4d700546ccaf631c62fcf64a8a")      \
-	X("started", "92f0ff11cce245149c934624f9d6d458")        \
-	X("state", "6c4782e42c064ed7b8c6804a9128bb52")          \
-	X("stop", "25962bc853ed43e09c54bb38fcb18085")           \
-	X("worker-failed", "04d2ce30952e4afbb11a9f9ab4b529ee")  \
+/* One MESSAGE_ID for each kind of event, to search for: journalctl MESSAGE_ID=... The journal's
+ * catalog (etc/elasticd.catalog) explains each. A name with a colon has the result of the run. */
+#define EVENT_IDS(X)                                             \
+	X("agent-given-up", "e46d98bf3df04f71ba05c16bece0d6fb")  \
+	X("agent-lost", "8b792d095bc042a58a631612196cd2b1")      \
+	X("backoff", "14ff8b9680b3448c88503fb342fc3cb2")         \
+	X("ended", "eef131925d4142c085a4299a0042698c")           \
+	X("ended:failed", "b527bef9170e4c3faf8fb233a78481a2")    \
+	X("ended:preempted", "b17f719ea0554ad397242aa6153b4e8a") \
+	X("ended:timeout", "a8bd2632b8ea480c94f68f78c45c2fde")   \
+	X("killed", "26cb8772d58b462998d6ea37b9edb93f")          \
+	X("out-of-memory", "9e280f8639ea4b32ad99b2231facd545")   \
+	X("signalled", "9e255f4d700546ccaf631c62fcf64a8a")       \
+	X("started", "92f0ff11cce245149c934624f9d6d458")         \
+	X("state", "6c4782e42c064ed7b8c6804a9128bb52")           \
+	X("stop", "25962bc853ed43e09c54bb38fcb18085")            \
+	X("worker-failed", "04d2ce30952e4afbb11a9f9ab4b529ee")   \
 	X("timeout", "9c03055b683d42388922fb1165c98163")
+
+static const char *field_of(const struct log_field *fields, const char *name)
+{
+	for (; fields && fields->name; fields++)
+		if (!strcmp(fields->name, name))
+			return fields->value;
+	return NULL;
+}
 
 static const char *message_id(const struct log_field *fields)
 {
@@ -122,15 +135,18 @@ static const char *message_id(const struct log_field *fields)
 	static const struct {
 		const char *event, *id;
 	} ids[] = { EVENT_IDS(EVENT_ID) };
+	const char *event = field_of(fields, "ELASTICD_EVENT");
+	const char *result = field_of(fields, "ELASTICD_RESULT");
+	const char *found = NULL;
+	char both[64];
 
-	for (; fields && fields->name; fields++) {
-		if (strcmp(fields->name, "ELASTICD_EVENT"))
-			continue;
-		for (size_t i = 0; i < sizeof(ids) / sizeof(*ids); i++)
-			if (!strcmp(ids[i].event, fields->value))
-				return ids[i].id;
-	}
-	return NULL;
+	if (!event)
+		return NULL;
+	snprintf(both, sizeof(both), "%s:%s", event, result ? result : "");
+	for (size_t i = 0; i < sizeof(ids) / sizeof(*ids); i++)
+		if (!strcmp(ids[i].event, both) || (!found && !strcmp(ids[i].event, event)))
+			found = ids[i].id;
+	return found;
 }
 
 enum { FIELDS_MAX = 12, FIELD_BYTES = 512 };

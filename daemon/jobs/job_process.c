@@ -398,12 +398,20 @@ static void on_scope(void *arg, const char *error)
 }
 
 /* Puts the waiting child into its scope, if there is to be one, then lets it go from the loop. */
-static int arrange(struct job *j)
+static int arrange(struct job *j, const json_t *doc)
 {
+	_cleanup_(spec_freep) struct spec *spec = NULL;
+	struct scope_unit u = {
+		.name = j->rec.name, .run = j->rec.run, .user = j->rec.user, .pid = j->child.pid
+	};
+	struct error ignored = { 0 };
 	int r = -EOPNOTSUPP;
 
-	if (j->host->scopes && scopes_available(j->host->scopes))
-		r = scope_begin(j->host->scopes, j->rec.run, j->child.pid, on_scope, j, &j->scope);
+	if (j->host->scopes && scopes_available(j->host->scopes)) {
+		if (json_object_get(doc, "resources") && !spec_parse(doc, &spec, &ignored))
+			u.resources = &spec->resources;
+		r = scope_begin(j->host->scopes, &u, on_scope, j, &j->scope);
+	}
 	if (!r)
 		return 0;
 	if (r != -EOPNOTSUPP)
@@ -444,7 +452,7 @@ int job_agent_start(struct job *j, const json_t *spec, bool resume, struct error
 	j->lost[0] = '\0';
 	r = job_agent_link(j, socket);
 	if (!r)
-		r = arrange(j);
+		r = arrange(j, spec);
 	if (r < 0)
 		error_set(err, r, "%s", strerror(-r));
 	else

@@ -33,8 +33,9 @@ enum { SCOPE_TIMEOUT_MS = 5000, SCOPE_RETRY_MS = 100, BUS_LINGER_MS = 1000 };
 struct scope_request {
 	TAILQ_ENTRY(scope_request) link;
 	struct scopes *scopes;
-	char *unit;
+	char *unit, *description;
 	pid_t pid;
+	int64_t memory_max, cpu_weight, tasks_max; /* SPEC_UNSET: none */
 	scope_fn fn;
 	void *arg;
 	sd_bus_slot *call;
@@ -79,6 +80,7 @@ struct scope_request *scope_cancel(struct scope_request *q)
 	loop_timer_free(q->timer);
 	loop_timer_free(q->retry);
 	free(q->unit);
+	free(q->description);
 	free(q->job);
 	free(q);
 	return NULL;
@@ -168,6 +170,32 @@ static int bus_open(struct scopes *s)
 	return r < 0 ? r : 0;
 }
 
+/* The agent sets the same limits on a group of its own below, but CPUs are shared out between
+ * scopes, and systemctl and systemd-cgtop show what these have. systemd itself limits the number of
+ * tasks where nothing is said. */
+static int append_limits(sd_bus_message *m, const struct scope_request *q)
+{
+	const struct {
+		const char *property;
+		int64_t value;
+		uint64_t unset;
+	} limits[] = {
+		{ "MemoryMax", q->memory_max, 0 },
+		{ "CPUWeight", q->cpu_weight, 0 },
+		{ "TasksMax", q->tasks_max, UINT64_MAX },
+	};
+	int r = 0;
+
+	for (size_t i = 0; i < sizeof(limits) / sizeof(*limits) && r >= 0; i++) {
+		bool set = limits[i].value != SPEC_UNSET;
+
+		if (set || limits[i].unset)
+			r = sd_bus_message_append(m, "(sv)", limits[i].property, "t",
+				set ? (uint64_t)limits[i].value : limits[i].unset);
+	}
+	return r;
+}
+
 static int append_properties(sd_bus_message *m, const struct scope_request *q)
 {
 	int r = sd_bus_message_append(m, "ss", q->unit, "fail");
@@ -175,12 +203,15 @@ static int append_properties(sd_bus_message *m, const struct scope_request *q)
 	if (r >= 0)
 		r = sd_bus_message_open_container(m, 'a', "(sv)");
 	if (r >= 0)
-		r = sd_bus_message_append(
-			m, "(sv)", "Description", "s", "Training job of elasticd");
+		r = sd_bus_message_append(m, "(sv)", "Description", "s", q->description);
 	if (r >= 0)
 		r = sd_bus_message_append(m, "(sv)", "Slice", "s", q->scopes->slice);
+	/* With Delegate the policy about kills of the kernel (OOMPolicy) is "continue" in each
+	 * version of systemd: the agent decides about such a worker as about any other. */
 	if (r >= 0)
 		r = sd_bus_message_append(m, "(sv)", "Delegate", "b", 1);
+	if (r >= 0)
+		r = append_limits(m, q);
 	if (r >= 0)
 		r = sd_bus_message_append(m, "(sv)", "CollectMode", "s", "inactive-or-failed");
 	/* When the host goes down, systemd stops elasticd first, which gives notice and waits. */
@@ -219,7 +250,26 @@ static void on_retry(void *arg)
 		finish(q, strerror(-r));
 }
 
-int scope_begin(struct scopes *s, const char *run, pid_t pid, scope_fn fn, void *arg,
+static int scope_describe(struct scope_request *q, const struct scope_unit *u)
+{
+	const struct spec_resources *res = u->resources;
+
+	q->memory_max = res ? res->memory_max : SPEC_UNSET;
+	q->cpu_weight = res ? res->cpu_weight : SPEC_UNSET;
+	q->tasks_max = res ? res->tasks_max : SPEC_UNSET;
+	if (asprintf(&q->unit, "elasticd-%s.scope", u->run) < 0) {
+		q->unit = NULL;
+		return -ENOMEM;
+	}
+	if (asprintf(&q->description, "Training job %s of %s (run %s)", u->name, u->user, u->run) <
+		0) {
+		q->description = NULL;
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+int scope_begin(struct scopes *s, const struct scope_unit *u, scope_fn fn, void *arg,
 	struct scope_request **ret)
 {
 	struct scope_request *q = NULL;
@@ -233,13 +283,10 @@ int scope_begin(struct scopes *s, const char *run, pid_t pid, scope_fn fn, void 
 	q = calloc(1, sizeof(*q));
 	if (!q)
 		return -ENOMEM;
-	*q = (struct scope_request){ .scopes = s, .pid = pid, .fn = fn, .arg = arg };
+	*q = (struct scope_request){ .scopes = s, .pid = u->pid, .fn = fn, .arg = arg };
 	TAILQ_INSERT_TAIL(&s->requests, q, link);
 	loop_timer_disarm(s->linger);
-	if (asprintf(&q->unit, "elasticd-%s.scope", run) < 0) {
-		q->unit = NULL;
-		r = -ENOMEM;
-	}
+	r = scope_describe(q, u);
 	if (!r)
 		r = loop_timer_new(s->loop, on_timeout, q, &q->timer);
 	if (!r)
@@ -336,7 +383,7 @@ bool scopes_available(const struct scopes *s)
 	return false;
 }
 
-int scope_begin(struct scopes *s, const char *run, pid_t pid, scope_fn fn, void *arg,
+int scope_begin(struct scopes *s, const struct scope_unit *u, scope_fn fn, void *arg,
 	struct scope_request **ret)
 {
 	return -EOPNOTSUPP;

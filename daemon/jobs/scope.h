@@ -9,6 +9,7 @@
 
 #include "common/base/cleanup.h"
 #include "common/loop/loop.h"
+#include "common/spec/spec.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -28,9 +29,16 @@ DEFINE_CLEANUP(struct scopes *, scopes_free)
 /* True where systemd runs and may be asked. */
 bool scopes_available(const struct scopes *s);
 
-/* Puts pid into elasticd-<run>.scope. The answer comes within a few seconds. Returns 0 or a
- * negative errno. */
-_must_check_ int scope_begin(struct scopes *s, const char *run, pid_t pid, scope_fn fn, void *arg,
+/* One scope; all is copied. */
+struct scope_unit {
+	const char *name, *run, *user; /* of the job */
+	pid_t pid;
+	const struct spec_resources *resources; /* NULL: no limits */
+};
+
+/* Puts the process into elasticd-<run>.scope, which has the job's limits. The answer comes within a
+ * few seconds. Returns 0 or a negative errno. */
+_must_check_ int scope_begin(struct scopes *s, const struct scope_unit *u, scope_fn fn, void *arg,
 	struct scope_request **ret);
 /* Drops the request: fn will not run. */
 struct scope_request *scope_cancel(struct scope_request *q);
