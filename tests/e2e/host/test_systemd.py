@@ -72,10 +72,21 @@ def test_members_of_either_group_alone_are_served(service, group):
 
 
 def test_each_job_has_a_scope_of_its_own(service):
-    job = service.start_job("scoped", "setsid-fork:hang", "hang", replicas=2)
+    document = {"name": "scoped", "resources": {"memory_max": "4G", "cpu_weight": 50},
+                "roles": [{"command": [PUPPET, "setsid-fork:hang", "hang"], "replicas": 2}]}
+    service.sh("sh", "-c", 'printf %s "$0" > /tmp/scoped.json', json.dumps(document))
+    service.ctl("start", "--spec=/tmp/scoped.json")
+    job = service.running("scoped")
     unit = f"elasticd-{job['run']}.scope"
-    shown = service.show(unit, "ActiveState", "ControlGroup", "Delegate", "Slice")
-    assert shown["ActiveState"] == "active" and shown["Delegate"] == "yes", shown
+    shown = service.show(unit, "ActiveState", "ControlGroup", "Delegate", "Slice", "OOMPolicy", "Description",
+                         "MemoryMax", "CPUWeight", "TasksMax")
+    assert shown.pop("OOMPolicy", "continue") == "continue"  # scopes have none before systemd 253
+    assert shown == {"ActiveState": "active", "ControlGroup": f"/elasticd.slice/{unit}", "Delegate": "yes",
+                     "Slice": "elasticd.slice", "MemoryMax": str(4 << 30), "CPUWeight": "50",
+                     "TasksMax": "infinity",
+                     "Description": f"Training job scoped of root (run {job['run']})"}
+    tree = service.sh("systemctl", "status", "--no-pager", "--lines=0", "elasticd.slice").stdout
+    assert "Training jobs of elasticd" in tree and f"{PUPPET} setsid-fork:hang hang" in tree, tree
     for task in job["workers"]:
         where = service.sh("cat", f"/proc/{task['pid']}/cgroup").stdout
         assert shown["ControlGroup"] in where, where
@@ -173,6 +184,11 @@ def test_the_journal_has_structured_fields(service):
                           "a message with ELASTICD_RANK=1 and the exit code")
     assert re.match(r"logged_[a-z0-9]{8}$", found[0]["ELASTICD_RUN"])
     assert found[0].get("SYSLOG_IDENTIFIER", "").startswith("elastic")
+    ended = service.until(lambda: [e for e in entries() if e.get("ELASTICD_EVENT") == "ended"], "its end")
+    assert ended[0]["ELASTICD_RESULT"] == "failed"
+    service.sh("journalctl", "--update-catalog")
+    explained = service.sh("journalctl", "-x", "--no-pager", f"MESSAGE_ID={ended[0]['MESSAGE_ID']}").stdout
+    assert "Subject: Job logged has failed" in explained and '"elasticctl errors logged"' in explained
 
 
 def test_a_job_that_kills_its_agent_is_swept_by_its_scope(service):
@@ -185,3 +201,36 @@ def test_a_job_that_kills_its_agent_is_swept_by_its_scope(service):
     lists = f"/sys/fs/cgroup{group}/cgroup.procs /sys/fs/cgroup{group}/*/cgroup.procs"
     service.until(lambda: not service.sh("sh", "-c", f"cat {lists} 2>/dev/null", check=False).stdout.split(),
                   "the scope to be empty")
+
+
+def test_a_user_runs_elasticd_by_a_service_manager_of_their_own(machine):
+    machine.sh("useradd", "--create-home", "--shell", "/bin/sh", "owner")
+    uid = machine.sh("id", "-u", "owner").stdout.strip()
+    # Without logind, which does it otherwise.
+    dropin = "/run/systemd/system/user@.service.d"
+    machine.sh("mkdir", "-p", dropin)
+    machine.sh("sh", "-c", f"printf '[Service]\\nEnvironment=XDG_RUNTIME_DIR=/run/user/%%i\\n' > {dropin}/dir.conf")
+    machine.sh("systemctl", "daemon-reload")
+    machine.sh("systemctl", "start", f"user@{uid}")
+
+    def owner(*argv):
+        return machine.sh("runuser", "-u", "owner", "--", "env", f"XDG_RUNTIME_DIR=/run/user/{uid}",
+                          f"DBUS_SESSION_BUS_ADDRESS=unix:path=/run/user/{uid}/bus", *argv).stdout
+
+    try:
+        owner("systemctl", "--user", "start", "elasticd.socket")
+        owner("elasticctl", "start", "--name=own", "--no-python", "sleep", "1000")
+        shown = owner("systemctl", "--user", "show", "elasticd", "-pActiveState", "-pType", "-pStatusText")
+        assert "ActiveState=active" in shown and "Type=notify" in shown and "1 running" in shown, shown
+        job = json_list(owner("elasticctl", "list", "--json"))[0]
+        scope = owner("systemctl", "--user", "show", f"elasticd-{job['run']}.scope", "-pActiveState",
+                      "-pDescription", "-pSlice")
+        assert "ActiveState=active" in scope and "Slice=elasticd.slice" in scope, scope
+        assert "Training job own of owner" in scope
+        owner("systemctl", "--user", "restart", "elasticd")
+        assert "running" in owner("elasticctl", "status", "own")
+        owner("systemctl", "--user", "reload", "elasticd")
+        owner("elasticctl", "stop", "own")
+    finally:
+        machine.sh("systemctl", "stop", f"user@{uid}", check=False)
+        machine.sh("userdel", "--remove", "owner", check=False)
