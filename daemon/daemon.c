@@ -156,20 +156,17 @@ static void on_job_events(void *arg, struct job *j, json_t *events)
 	feed_publish(d->feed, j->rec.uid, events);
 }
 
-static int open_access(struct daemon *d, struct error *err)
+static int make_access(
+	const struct daemon *d, const struct config *c, struct access **ret, struct error *err)
 {
-	const struct config *c = &d->config;
 	const char *admin = c->admin_group ? c->admin_group : d->system ? "elasticd-admin" : NULL;
 	char *const members[] = { (char *)"elasticd", NULL };
 	/* Any user can connect to the system's daemon, only its own user to a user's daemon. */
 	bool is_set = (c->allow_groups && *c->allow_groups) || (c->allow_users && *c->allow_users);
 	char *const *groups = d->system && !is_set ? members : c->allow_groups;
-	struct access *fresh = NULL;
 
-	if (access_new(admin, groups, c->allow_users, &fresh) < 0)
+	if (access_new(admin, groups, c->allow_users, ret) < 0)
 		return out_of_memory(err);
-	access_free(d->access);
-	d->access = fresh;
 	return 0;
 }
 
@@ -187,36 +184,54 @@ static void apply_log_level(struct daemon *d)
 	d->host.agent_log_level = level >= LOG_DEBUG ? "debug" : "warning";
 }
 
-static int read_config(struct daemon *d, struct error *err)
+/* Fills text with "; KEY, KEY: at the next start", or with "". */
+static void name_waiting(
+	const struct config *old, const struct config *new, char *text, size_t size)
 {
-	int r = config_load(&d->config, d->paths.config_file, d->options.config_required, err);
+	const char *key;
+	size_t i = 0, n = 0;
+
+	text[0] = '\0';
+	while ((key = config_next_start(old, new, &i)) && n < size)
+		n += (size_t)snprintf(text + n, size - n, "%s%s", n ? ", " : "; ", key);
+	if (n && n < size)
+		snprintf(text + n, size - n, ": at the next start");
+}
+
+/* Takes all of the configuration, or nothing. */
+static int read_config(struct daemon *d, char *waiting, size_t size, struct error *err)
+{
+	_cleanup_(config_fini) struct config fresh = { 0 };
+	struct access *access = NULL;
+	struct config old;
+	int r = config_load(
+		&fresh, d->paths.config_file, d->options.config_required, NULL, NULL, err);
 
 	if (!r)
-		r = open_access(d, err);
-	if (!r)
-		apply_log_level(d);
-	return r;
+		r = make_access(d, &fresh, &access, err);
+	if (r < 0)
+		return r;
+	name_waiting(&d->config, &fresh, waiting, size);
+	old = d->config;
+	d->config = fresh;
+	fresh = old; /* and is freed */
+	access_free(d->access);
+	d->access = access;
+	apply_log_level(d);
+	return 0;
 }
 
 void daemon_reload(struct daemon *d)
 {
 	struct error err = { 0 };
-	struct config before = d->config; /* copies the numbers; its pointers may be freed below */
-	bool restart;
+	char waiting[320];
 
 	notify_reloading(d->notify);
-	if (read_config(d, &err) < 0) {
+	if (read_config(d, waiting, sizeof(waiting), &err) < 0) {
 		log_error("configuration not reloaded: %s", err.text);
 	} else {
-		restart = d->config.message_size != before.message_size ||
-			  d->config.queued_bytes != before.queued_bytes ||
-			  d->config.connections != before.connections ||
-			  d->config.connections_per_user != before.connections_per_user ||
-			  d->config.buffered_bytes != before.buffered_bytes ||
-			  d->config.calls_in_flight != before.calls_in_flight;
 		prune_update(d->prune);
-		log_notice("configuration reloaded%s",
-			restart ? "; limits of connections take effect at the next start" : "");
+		log_notice("configuration reloaded%s", waiting);
 	}
 	notify_ready(d->notify);
 }
@@ -358,6 +373,7 @@ int daemon_new(struct loop *loop, const struct daemon_options *options, struct d
 	struct error *err)
 {
 	_cleanup_(daemon_freep) struct daemon *d = calloc(1, sizeof(*d));
+	char waiting[320];
 	int r;
 
 	if (!d)
@@ -368,9 +384,9 @@ int daemon_new(struct loop *loop, const struct daemon_options *options, struct d
 	d->started_us = loop_real_us();
 	d->system = paths_is_system();
 	if ((r = paths_init(&d->paths, d->system, &options->paths, err)) < 0 ||
-		(r = read_config(d, err)) < 0 || (r = open_dirs(d, err)) < 0 ||
-		(r = open_host(d, err)) < 0 || (r = open_server(d, err)) < 0 ||
-		(r = recover_all(d, err)) < 0)
+		(r = read_config(d, waiting, sizeof(waiting), err)) < 0 ||
+		(r = open_dirs(d, err)) < 0 || (r = open_host(d, err)) < 0 ||
+		(r = open_server(d, err)) < 0 || (r = recover_all(d, err)) < 0)
 		return r;
 	/* Callers must not get an old record's answer while the agent knows better. */
 	if (all_known(d))

@@ -29,13 +29,14 @@ static int usage(FILE *f)
 	      "  --log-dir=DIR        where jobs that name no other directory log\n"
 	      "  --config=FILE        configuration instead of the default file\n"
 	      "  --log-level=LEVEL    err, warning, notice, info or debug\n"
+	      "  --check              print every error of the configuration and exit\n"
 	      "  --version            print the version\n"
 	      "  --help               print this\n",
 		f);
 	return f == stdout ? 0 : EXIT_USAGE;
 }
 
-enum { O_SOCKET = 256, O_RUNTIME, O_STATE, O_LOG, O_CONFIG, O_LEVEL, O_VERSION, O_HELP };
+enum { O_SOCKET = 256, O_RUNTIME, O_STATE, O_LOG, O_CONFIG, O_LEVEL, O_CHECK, O_VERSION, O_HELP };
 
 static const struct option long_options[] = {
 	{ "socket", required_argument, NULL, O_SOCKET },
@@ -44,6 +45,7 @@ static const struct option long_options[] = {
 	{ "log-dir", required_argument, NULL, O_LOG },
 	{ "config", required_argument, NULL, O_CONFIG },
 	{ "log-level", required_argument, NULL, O_LEVEL },
+	{ "check", no_argument, NULL, O_CHECK },
 	{ "version", no_argument, NULL, O_VERSION },
 	{ "help", no_argument, NULL, O_HELP },
 	{ NULL, 0, NULL, 0 },
@@ -63,6 +65,7 @@ static int parse_level(const char *text, int *ret)
 /* Returns -1 to go on, or an exit status. */
 static int parse(int argc, char **argv, struct daemon_options *o)
 {
+	bool check = false;
 	int c;
 	int status = -1;
 
@@ -87,6 +90,9 @@ static int parse(int argc, char **argv, struct daemon_options *o)
 		case O_LEVEL:
 			status = parse_level(optarg, &o->log_level);
 			break;
+		case O_CHECK:
+			check = true;
+			break;
 		case O_VERSION:
 			puts("elasticd " VERSION);
 			return 0;
@@ -100,7 +106,7 @@ static int parse(int argc, char **argv, struct daemon_options *o)
 		fprintf(stderr, "elasticd: unexpected argument \"%s\"\n", argv[optind]);
 		return EXIT_USAGE;
 	}
-	return status;
+	return status < 0 && check ? daemon_check(o) : status;
 }
 
 static void on_leave(int signo, void *arg)

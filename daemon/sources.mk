@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 daemon_SRC := \
+	daemon/check.c \
 	daemon/daemon.c \
 	daemon/recover.c \
 	daemon/setup.c \

@@ -131,9 +131,10 @@ void oom_begin(struct oom *o)
 	_cleanup_free_ char *mount = NULL, *own = NULL;
 
 	oom_forget(o);
-	cgroup_find("memory", &mount, &own);
 	oom_climb(o, o->dir, false);
 	oom_climb(o, o->dir, true);
+	if (!o->n_levels)
+		cgroup_find("memory", &mount, &own);
 	oom_climb(o, own, true);
 	o->kills = oom_count(o);
 	o->begun = true;

@@ -76,6 +76,9 @@ _must_check_ int daemon_new(struct loop *loop, const struct daemon_options *opti
 struct daemon *daemon_free(struct daemon *d);
 DEFINE_CLEANUP(struct daemon *, daemon_free)
 
+/* Prints every error of the configuration that options name. Returns the exit status. */
+int daemon_check(const struct daemon_options *options);
+
 /* Reads the configuration again; keeps the old one where the new one has errors. */
 void daemon_reload(struct daemon *d);
 

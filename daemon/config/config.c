@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 enum config_type {
 	CONFIG_STRING,
@@ -39,40 +40,49 @@ static const struct config_key {
 	const char *name;
 	enum config_type type;
 	size_t offset;
+	bool at_start; /* a change takes effect when elasticd is started next */
 	int64_t min, max;
 } keys[] = {
-#define KEY(s, n, t, ...)                                         \
-	{                                                         \
-		s, #n, t, offsetof(struct config, n), __VA_ARGS__ \
+#define KEY(s, n, t, start, ...)                                         \
+	{                                                                \
+		s, #n, t, offsetof(struct config, n), start, __VA_ARGS__ \
 	}
-	KEY("elasticd", socket_mode, CONFIG_MODE, 0, 0),
-	KEY("elasticd", admin_group, CONFIG_STRING, 0, 0),
-	KEY("elasticd", allow_groups, CONFIG_WORDS, 0, 0),
-	KEY("elasticd", allow_users, CONFIG_WORDS, 0, 0),
-	KEY("elasticd", log_dir, CONFIG_PATH, 0, 0),
-	KEY("elasticd", log_level, CONFIG_LEVEL, 0, 0),
-	KEY("elasticd", scopes, CONFIG_BOOL, 0, 0),
-	KEY("elasticd", slice, CONFIG_STRING, 0, 0),
-	KEY("logs", keep_runs, CONFIG_INT, 0, 1000000),
-	KEY("logs", keep_days, CONFIG_INT, 0, 36500),
-	KEY("logs", keep_bytes, CONFIG_SIZE, 0, INT64_MAX),
-	KEY("limits", message_size, CONFIG_SIZE, 4096, 64 << 20),
-	KEY("limits", queued_bytes, CONFIG_SIZE, 65536, 1 << 30),
-	KEY("limits", connections, CONFIG_INT, 1, 1000000),
-	KEY("limits", connections_per_user, CONFIG_INT, 1, 1000000),
-	KEY("limits", buffered_bytes, CONFIG_SIZE, 16 << 20, INT64_C(1) << 40),
-	KEY("limits", calls_in_flight, CONFIG_INT, 1, 100000),
-	KEY("limits", jobs, CONFIG_INT, 1, 100000),
-	KEY("limits", jobs_per_user, CONFIG_INT, 0, 100000),
-	KEY("preemption", gce_endpoint, CONFIG_URL, 0, 0),
-	KEY("preemption", aws_endpoint, CONFIG_URL, 0, 0),
-	KEY("preemption", azure_endpoint, CONFIG_URL, 0, 0),
-	KEY("preemption", dmi_dir, CONFIG_PATH, 0, 0),
-	KEY("preemption", inhibit_delay, CONFIG_DURATION, 0, 0),
-	KEY("host", topology, CONFIG_TOPOLOGY, 0, 0),
-	KEY("metrics", listen, CONFIG_ADDRESS, 0, 0),
+	KEY("elasticd", socket_mode, CONFIG_MODE, true, 0, 0),
+	KEY("elasticd", admin_group, CONFIG_STRING, false, 0, 0),
+	KEY("elasticd", allow_groups, CONFIG_WORDS, false, 0, 0),
+	KEY("elasticd", allow_users, CONFIG_WORDS, false, 0, 0),
+	KEY("elasticd", log_dir, CONFIG_PATH, true, 0, 0),
+	KEY("elasticd", log_level, CONFIG_LEVEL, false, 0, 0),
+	KEY("elasticd", scopes, CONFIG_BOOL, true, 0, 0),
+	KEY("elasticd", slice, CONFIG_STRING, true, 0, 0),
+	KEY("logs", keep_runs, CONFIG_INT, false, 0, 1000000),
+	KEY("logs", keep_days, CONFIG_INT, false, 0, 36500),
+	KEY("logs", keep_bytes, CONFIG_SIZE, false, 0, INT64_MAX),
+	KEY("limits", message_size, CONFIG_SIZE, true, 4096, 64 << 20),
+	KEY("limits", queued_bytes, CONFIG_SIZE, true, 65536, 1 << 30),
+	KEY("limits", connections, CONFIG_INT, true, 1, 1000000),
+	KEY("limits", connections_per_user, CONFIG_INT, true, 1, 1000000),
+	KEY("limits", buffered_bytes, CONFIG_SIZE, true, 16 << 20, INT64_C(1) << 40),
+	KEY("limits", calls_in_flight, CONFIG_INT, true, 1, 100000),
+	KEY("limits", jobs, CONFIG_INT, false, 1, 100000),
+	KEY("limits", jobs_per_user, CONFIG_INT, false, 0, 100000),
+	KEY("preemption", gce_endpoint, CONFIG_URL, true, 0, 0),
+	KEY("preemption", aws_endpoint, CONFIG_URL, true, 0, 0),
+	KEY("preemption", azure_endpoint, CONFIG_URL, true, 0, 0),
+	KEY("preemption", dmi_dir, CONFIG_PATH, true, 0, 0),
+	KEY("preemption", inhibit_delay, CONFIG_DURATION, false, 0, 0),
+	KEY("host", topology, CONFIG_TOPOLOGY, false, 0, 0),
+	KEY("metrics", listen, CONFIG_ADDRESS, true, 0, 0),
 #undef KEY
-	{ "rendezvous", "require", CONFIG_REQUIRE, offsetof(struct config, require_secret), 0, 0 },
+	{ "rendezvous", "require", CONFIG_REQUIRE, offsetof(struct config, require_secret), false,
+		0, 0 },
+};
+
+struct config_errors {
+	config_error_fn fn;
+	void *arg;
+	struct error *first;
+	int n;
 };
 
 /* One file that is being read. inih does not tell its handler the line: the reader counts. */
@@ -81,8 +91,9 @@ struct config_reader {
 	const char *name;
 	const char *text; /* what is left of it */
 	int line;
-	struct error *err;
-	int code;
+	char unknown[64]; /* the last section that there is not: it is one error, not one for each
+			     key */
+	struct config_errors *errors;
 };
 
 int config_init(struct config *c)
@@ -299,81 +310,125 @@ static int set_key(
 	return -EINVAL;
 }
 
+static bool is_section(const char *section)
+{
+	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
+		if (!strcmp(keys[i].section, section))
+			return true;
+	return false;
+}
+
 static int apply(struct config *c, const char *section, const char *name, const char *value,
 	struct error *err)
 {
-	bool known = false;
 	int r;
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
-		if (strcmp(keys[i].section, section))
-			continue;
-		known = true;
-		if (strcmp(keys[i].name, name))
+		if (strcmp(keys[i].section, section) || strcmp(keys[i].name, name))
 			continue;
 		r = set_key(c, &keys[i], value, err);
 		if (r < 0)
 			error_prefix(err, "[%s] %s", section, name);
 		return r;
 	}
-	if (!known)
-		return error_set(err, -EINVAL,
-			"unknown section [%s]; expected [elasticd], [logs], [limits], "
-			"[preemption], [rendezvous], [host] or [metrics]",
-			section);
 	return error_set(err, -EINVAL, "unknown key \"%s\" in section [%s]", name, section);
+}
+
+/* Takes an error; the first becomes that of the whole. Returns its code. */
+static int add_error(struct config_errors *e, const struct error *err)
+{
+	if (e->fn)
+		e->fn(e->arg, err->text);
+	if (!e->n++)
+		*e->first = *err;
+	return err->code;
+}
+
+static int add_error_here(struct config_reader *r, struct error *err)
+{
+	error_prefix(err, "%s:%d", r->name, r->line);
+	return add_error(r->errors, err);
 }
 
 static int on_key(void *arg, const char *section, const char *name, const char *value)
 {
 	struct config_reader *r = arg;
+	struct error err = { 0 };
 
-	if (r->code < 0)
-		return 1;
-	r->code = apply(r->config, section, name, value, r->err);
-	if (r->code < 0)
-		error_prefix(r->err, "%s:%d", r->name, r->line);
+	if (is_section(section)) {
+		if (apply(r->config, section, name, value, &err) < 0)
+			add_error_here(r, &err);
+	} else if (!r->unknown[0] || strcmp(r->unknown, section)) {
+		snprintf(r->unknown, sizeof(r->unknown), "%s", *section ? section : " ");
+		error_set(&err, -EINVAL,
+			"unknown section [%s]; expected [elasticd], [logs], [limits], "
+			"[preemption], [rendezvous], [host] or [metrics]",
+			section);
+		add_error_here(r, &err);
+	}
 	return 1;
 }
 
+/* Whether inih would accept a line of n bytes that begins with no blank. */
+static bool is_line(const char *line, size_t n)
+{
+	if (!n || line[0] == '\r' || line[0] == '#' || line[0] == ';')
+		return true;
+	return line[0] == '[' ? memchr(line, ']', n) != NULL
+			      : memchr(line, '=', n) || memchr(line, ':', n);
+}
+
 /*
- * fgets() on text. Counts lines and refuses those that inih would cut. Strips indents: inih would
- * take an indented line as part of the value before.
+ * fgets() on text. Counts lines, and leaves out those that inih would cut or refuse, since it names
+ * only the first. Strips indents: inih would take an indented line as part of the value before.
  */
 static char *next_line(char *buffer, int size, void *arg)
 {
 	struct config_reader *r = arg;
+	struct error err = { 0 };
 	size_t n;
 
-	if (!*r->text || r->code < 0)
+	if (!*r->text)
 		return NULL;
 	r->text += strspn(r->text, " \t");
 	n = strcspn(r->text, "\n");
 	r->line++;
-	if (n + 2 > (size_t)size) {
-		r->code = error_set(r->err, -EINVAL, "%s:%d: the line is longer than %d bytes",
-			r->name, r->line, size - 2);
-		return NULL;
-	}
-	memcpy(buffer, r->text, n);
-	memcpy(buffer + n, "\n", 2);
+	if (n + 2 > (size_t)size)
+		error_set(&err, -EINVAL, "the line is longer than %d bytes", size - 2);
+	else if (!is_line(r->text, n))
+		error_set(&err, -EINVAL, "expected a [section], \"key = value\" or a comment");
+	else
+		memcpy(buffer, r->text, n);
+	memcpy(buffer + (err.code ? 0 : n), "\n", 2);
+	if (err.code)
+		add_error_here(r, &err);
 	r->text += n + (r->text[n] == '\n');
 	return buffer;
 }
 
-int config_parse(struct config *c, const char *name, const char *text, struct error *err)
+/* Returns a negative errno only where reading itself fails. */
+static int parse(struct config *c, const char *name, const char *text, struct config_errors *errors)
 {
-	struct config_reader r = { .config = c, .name = name, .text = text, .err = err };
+	struct config_reader r = { .config = c, .name = name, .text = text, .errors = errors };
+	struct error err = { 0 };
 	int line = ini_parse_stream(next_line, &r, on_key, &r);
 
-	if (r.code < 0)
-		return r.code;
 	if (line == -2)
-		return out_of_memory(err);
-	if (line)
-		return error_set(err, -EINVAL,
+		return add_error(errors, (out_of_memory(&err), &err));
+	if (line && !errors->n) {
+		error_set(&err, -EINVAL,
 			"%s:%d: expected a [section], \"key = value\" or a comment", name, line);
+		add_error(errors, &err);
+	}
 	return 0;
+}
+
+int config_parse(struct config *c, const char *name, const char *text, struct error *err)
+{
+	struct config_errors errors = { .first = err };
+	int r = parse(c, name, text, &errors);
+
+	return r < 0 || !errors.n ? r : err->code;
 }
 
 static int read_text(const char *file, char **ret, struct error *err)
@@ -398,12 +453,13 @@ static int read_text(const char *file, char **ret, struct error *err)
 	return 0;
 }
 
-static int load_file(struct config *c, const char *file, struct error *err)
+static int load_file(struct config *c, const char *file, struct config_errors *errors)
 {
 	_cleanup_free_ char *text = NULL;
-	int r = read_text(file, &text, err);
+	struct error err = { 0 };
+	int r = read_text(file, &text, &err);
 
-	return r < 0 ? r : config_parse(c, file, text, err);
+	return r < 0 ? add_error(errors, &err) : parse(c, file, text, errors);
 }
 
 static int is_conf(const struct dirent *e)
@@ -411,41 +467,92 @@ static int is_conf(const struct dirent *e)
 	return !fnmatch("*.conf", e->d_name, FNM_PERIOD);
 }
 
-static int load_dir(struct config *c, const char *dir, struct error *err)
+static void load_dir(struct config *c, const char *dir, struct config_errors *errors)
 {
 	struct dirent **entries = NULL;
 	int n = scandir(dir, &entries, is_conf, alphasort);
-	int r = 0;
+	struct error err = { 0 };
 
-	if (n < 0)
-		return errno == ENOENT ? 0 : error_set(err, -errno, "%s: %s", dir, strerror(errno));
+	if (n < 0 && errno != ENOENT) {
+		error_set(&err, -errno, "%s: %s", dir, strerror(errno));
+		add_error(errors, &err);
+	}
 	for (int i = 0; i < n; i++) {
 		_cleanup_free_ char *file = paths_join(dir, entries[i]->d_name);
 
-		if (!r)
-			r = file ? load_file(c, file, err) : out_of_memory(err);
+		if (file)
+			load_file(c, file, errors);
+		else
+			add_error(errors, (out_of_memory(&err), &err));
 		free(entries[i]);
 	}
 	free(entries);
-	return r;
 }
 
-int config_load(struct config *c, const char *file, bool required, struct error *err)
+int config_load(struct config *c, const char *file, bool required, config_error_fn fn, void *arg,
+	struct error *err)
 {
 	_cleanup_(config_fini) struct config fresh = { 0 };
+	struct config_errors errors = { .first = err, .fn = fn, .arg = arg };
 	_cleanup_free_ char *dir = NULL;
-	int r;
 
 	if (config_init(&fresh) < 0 || asprintf(&dir, "%s.d", file) < 0)
 		return out_of_memory(err);
-	r = load_file(&fresh, file, err);
-	if (r < 0 && (r != -ENOENT || required))
-		return r;
-	r = load_dir(&fresh, dir, err);
-	if (r < 0)
-		return r;
+	if (required || access(file, F_OK) == 0 || errno != ENOENT)
+		load_file(&fresh, file, &errors);
+	load_dir(&fresh, dir, &errors);
+	if (errors.n > 1) {
+		size_t n = strlen(err->text);
+
+		snprintf(err->text + n, sizeof(err->text) - n,
+			" (and %d more; \"elasticd --check\" names all)", errors.n - 1);
+	}
+	if (errors.n)
+		return err->code;
 	config_fini(c);
 	*c = fresh;
 	memset(&fresh, 0, sizeof(fresh));
 	return 0;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && !strcmp(a, b));
+}
+
+static bool same_value(const struct config_key *k, const void *a, const void *b)
+{
+	switch (k->type) {
+	case CONFIG_STRING:
+	case CONFIG_PATH:
+	case CONFIG_URL:
+	case CONFIG_TOPOLOGY:
+	case CONFIG_ADDRESS:
+		return same_text(*(char *const *)a, *(char *const *)b);
+	case CONFIG_SIZE:
+	case CONFIG_DURATION:
+		return *(const int64_t *)a == *(const int64_t *)b;
+	case CONFIG_BOOL:
+	case CONFIG_REQUIRE:
+		return *(const bool *)a == *(const bool *)b;
+	case CONFIG_INT:
+	case CONFIG_MODE:
+	case CONFIG_LEVEL:
+		return *(const int *)a == *(const int *)b;
+	case CONFIG_WORDS:
+		break;
+	}
+	return true;
+}
+
+const char *config_next_start(const struct config *a, const struct config *b, size_t *i)
+{
+	while (*i < sizeof(keys) / sizeof(*keys)) {
+		const struct config_key *k = &keys[(*i)++];
+
+		if (k->at_start &&
+			!same_value(k, (const char *)a + k->offset, (const char *)b + k->offset))
+			return k->name;
+	}
+	return NULL;
 }

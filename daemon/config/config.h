@@ -4,7 +4,7 @@
 /*
  * elasticd.conf(5): an INI file, then the files of <name>.d/ whose names end in .conf, in the order
  * of their names; what is read later wins. An unknown section or key is an error that names the
- * file and the line.
+ * file and the line; all errors are found at once.
  */
 
 #include "common/base/cleanup.h"
@@ -48,9 +48,18 @@ struct config {
 _must_check_ int config_init(struct config *c);
 void config_fini(struct config *c);
 
+/* Gets the text of each error: file, line, key, what was expected and found. */
+typedef void (*config_error_fn)(void *arg, const char *text);
+
 /* Reads file and <file>.d into c, over the defaults. A missing file is an error only if required.
- * On failure c is untouched and err names file and line. */
-_must_check_ int config_load(struct config *c, const char *file, bool required, struct error *err);
+ * On failure c is untouched, fn (NULL: none) got each error of all files, and err is the first,
+ * with the number of the others. */
+_must_check_ int config_load(struct config *c, const char *file, bool required, config_error_fn fn,
+	void *arg, struct error *err);
+
+/* The next key after *i whose values in a and b differ and take effect when elasticd is started
+ * next, or NULL. */
+const char *config_next_start(const struct config *a, const struct config *b, size_t *i);
 
 /* Reads text into c, over what c holds, for tests; name stands for the file in errors. */
 _must_check_ int config_parse(

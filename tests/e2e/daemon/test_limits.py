@@ -14,8 +14,8 @@ import time
 
 import pytest
 
-from harness import (ALL, SANITIZED, SLOWER, VarlinkError, as_user, is_root, other_user, spec, stat_of,
-                     wait_for, wait_gone)
+from harness import (ALL, DAEMON, SANITIZED, SLOWER, VarlinkError, as_user, is_root, other_user, spec,
+                     stat_of, wait_for, wait_gone)
 from processes import children, cmdline
 
 # Others may not read where this tree is: they get the text.
@@ -484,3 +484,26 @@ def test_a_reload_of_the_configuration_keeps_connections_and_their_shares(daemon
         with daemon.connect() as after:
             after.call("Ping")
         assert daemon.run(spec())["state"] == "succeeded"
+
+
+def test_a_reload_takes_all_of_the_configuration_or_nothing(box):
+    daemon = box.new_daemon(config="[limits]\njobs = 1\n")
+    daemon.start()
+    conf = daemon.base / "elasticd.conf"
+    conf.write_text("[limits]\njobs = 2\nslice = s\n[elasticd]\nscopes = maybe\n")
+    errors = [f'{conf}:3: unknown key "slice" in section [limits]',
+              f'{conf}:5: [elasticd] scopes: expected yes or no, found "maybe"']
+    check = box.sh(DAEMON, "--check", f"--config={conf}")
+    assert (check.rc, check.out, check.err.splitlines()) == (1, "", errors), check
+    daemon.program.signal(signal.SIGHUP)
+    daemon.program.wait_err(f"configuration not reloaded: {errors[0]} (and 1 more; ")
+    daemon.submit(spec("hang"))
+    with pytest.raises(VarlinkError) as e:
+        daemon.submit(spec("hang"))
+    assert e.value.parameters["limit"] == 1
+    conf.write_text("[limits]\njobs = 2\n[elasticd]\nscopes = no\nslice = s.slice\n")
+    check = box.sh(DAEMON, "--check", f"--config={conf}")
+    assert (check.rc, check.out, check.err) == (0, f"{conf}: no errors\n", ""), check
+    daemon.program.signal(signal.SIGHUP)
+    daemon.program.wait_err("configuration reloaded; scopes, slice: at the next start")
+    daemon.submit(spec("hang"))

@@ -44,6 +44,28 @@ def test_the_units_are_valid(machine):
         assert not about_us, about_us
 
 
+def test_the_presets_enable_the_system_s_service_and_not_the_user_s(machine):
+    machine.sh("systemctl", "preset", "elasticd.service", "elasticd.socket")
+    enabled = machine.sh("systemctl", "is-enabled", "elasticd.service", "elasticd.socket").stdout.split()
+    assert enabled == ["enabled", "enabled"]
+    machine.sh("systemctl", "--global", "preset", "elasticd.socket")
+    enabled = machine.sh("systemctl", "--global", "is-enabled", "elasticd.socket", check=False).stdout
+    assert enabled == "disabled\n"
+
+
+def test_a_reload_with_errors_fails(service):
+    dropin = service.sh("elasticd", "--check").stdout.partition(":")[0] + ".d"
+    service.sh("mkdir", "-p", dropin)
+    try:
+        service.sh("sh", "-c", f"printf '[limits]\\njobs = 0\\n' > {dropin}/wrong.conf")
+        assert service.sh("systemctl", "reload", "elasticd", check=False).returncode != 0
+        assert f"{dropin}/wrong.conf:2: [limits] jobs: expected" in service.journal()
+    finally:
+        service.sh("rm", "-r", dropin)
+    service.sh("systemctl", "reload", "elasticd")
+    service.until(lambda: "configuration reloaded" in service.journal(), "the reload")
+
+
 def test_ready_when_started_with_a_status_line(service):
     shown = service.show("elasticd", "Type", "ActiveState", "SubState", "StatusText", "NotifyAccess")
     assert shown["Type"] == "notify" and shown["SubState"] == "running", shown
@@ -209,7 +231,8 @@ def test_a_user_runs_elasticd_by_a_service_manager_of_their_own(machine):
     # Without logind, which does it otherwise.
     dropin = "/run/systemd/system/user@.service.d"
     machine.sh("mkdir", "-p", dropin)
-    machine.sh("sh", "-c", f"printf '[Service]\\nEnvironment=XDG_RUNTIME_DIR=/run/user/%%i\\n' > {dropin}/dir.conf")
+    environment = "[Service]\\nEnvironment=XDG_RUNTIME_DIR=/run/user/%%i\\n"
+    machine.sh("sh", "-c", f"printf '{environment}' > {dropin}/dir.conf")
     machine.sh("systemctl", "daemon-reload")
     machine.sh("systemctl", "start", f"user@{uid}")
 

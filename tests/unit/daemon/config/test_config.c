@@ -11,6 +11,7 @@
 static struct config c;
 static struct error err;
 static char dir[64];
+static char told[4096]; /* the errors of load(), a line each, without the directory */
 
 static void setup(void)
 {
@@ -33,12 +34,20 @@ static void put(const char *name, const char *text)
 	ck_assert_int_eq(file_write_atomic(path, text, strlen(text), 0644, false), 0);
 }
 
+static void on_error(void *arg, const char *text)
+{
+	const char *name = strstr(text, "elasticd.conf");
+
+	strcat(strcat(told, name ? name : text), "\n");
+}
+
 static int load(bool required)
 {
 	char path[128];
 
 	snprintf(path, sizeof(path), "%s/elasticd.conf", dir);
-	return config_load(&c, path, required, &err);
+	told[0] = '\0';
+	return config_load(&c, path, required, on_error, NULL, &err);
 }
 
 START_TEST(nothing_read_leaves_the_defaults)
@@ -199,6 +208,53 @@ START_TEST(an_unreadable_file_leaves_all_as_it_was)
 }
 END_TEST
 
+START_TEST(all_errors_of_all_files_are_found_at_once)
+{
+	char path[128], line[700] = "slice = ";
+
+	memset(line + strlen(line), 'x', 600);
+	snprintf(path, sizeof(path), "%s/elasticd.conf.d", dir);
+	ck_assert_int_eq(mkdir(path, 0755), 0);
+	put("elasticd.conf",
+		"[limits]\njobs = 0\nnonsense\n[wrong]\nx = 1\ny = 2\n[limits]\njob = 3\n");
+	put("elasticd.conf.d/10-a.conf", "[elasticd\n[elasticd]\nlog_dir = a\n");
+	put("elasticd.conf.d/20-b.conf", line);
+	ck_assert_int_eq(load(false), -EINVAL);
+	ck_assert_str_eq(told,
+		"elasticd.conf:2: [limits] jobs: expected a number from 1 to 100000, found \"0\"\n"
+		"elasticd.conf:3: expected a [section], \"key = value\" or a comment\n"
+		"elasticd.conf:5: unknown section [wrong]; expected [elasticd], [logs], [limits], "
+		"[preemption], [rendezvous], [host] or [metrics]\n"
+		"elasticd.conf:8: unknown key \"job\" in section [limits]\n"
+		"elasticd.conf.d/10-a.conf:1: expected a [section], \"key = value\" or a comment\n"
+		"elasticd.conf.d/10-a.conf:3: [elasticd] log_dir: expected an absolute path, found "
+		"\"a\"\n"
+		"elasticd.conf.d/20-b.conf:1: the line is longer than 198 bytes\n");
+	ck_assert_ptr_nonnull(strstr(err.text, "elasticd.conf:2: [limits] jobs: expected"));
+	ck_assert_ptr_nonnull(strstr(err.text, " (and 6 more; \"elasticd --check\" names all)"));
+}
+END_TEST
+
+START_TEST(keys_that_wait_for_the_next_start_are_named)
+{
+	struct config old = { 0 };
+	size_t i = 0;
+
+	ck_assert_int_eq(config_init(&old), 0);
+	ck_assert_ptr_null(config_next_start(&old, &c, &i));
+	put("elasticd.conf", "[elasticd]\nlog_dir = /l\nlog_level = debug\nscopes = no\nslice = s\n"
+			     "[limits]\njobs = 3\nmessage_size = 1M\n");
+	ck_assert_int_eq(load(false), 0);
+	i = 0;
+	ck_assert_str_eq(config_next_start(&old, &c, &i), "log_dir");
+	ck_assert_str_eq(config_next_start(&old, &c, &i), "scopes");
+	ck_assert_str_eq(config_next_start(&old, &c, &i), "slice");
+	ck_assert_str_eq(config_next_start(&old, &c, &i), "message_size");
+	ck_assert_ptr_null(config_next_start(&old, &c, &i));
+	config_fini(&old);
+}
+END_TEST
+
 START_TEST(loading_again_forgets_what_is_no_longer_there)
 {
 	put("elasticd.conf", "[limits]\njobs = 1\n");
@@ -224,6 +280,8 @@ int main(void)
 	tcase_add_test(t, a_missing_file_is_fine_unless_it_was_asked_for);
 	tcase_add_test(t, files_of_the_directory_come_later_in_order_and_win);
 	tcase_add_test(t, an_unreadable_file_leaves_all_as_it_was);
+	tcase_add_test(t, all_errors_of_all_files_are_found_at_once);
+	tcase_add_test(t, keys_that_wait_for_the_next_start_are_named);
 	tcase_add_test(t, loading_again_forgets_what_is_no_longer_there);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_NORMAL);
