@@ -20,7 +20,7 @@ static void teardown(void)
 	json_decref(list);
 }
 
-/* flags: c collateral, g made good, r reported, s by a signal. */
+/* flags: c collateral, g made good, r reported, s by a signal, o out of memory. */
 static json_t *add(int index, int64_t time_us, const char *flags)
 {
 	json_t *j = json_pack("{s:s, s:i, s:i, s:I, s:{}}", "role", "worker", "index", index,
@@ -33,6 +33,8 @@ static json_t *add(int index, int64_t time_us, const char *flags)
 		json_put(j, "reported", json_true());
 	if (strchr(flags, 's'))
 		json_put_int(json_object_get(j, "exit"), "signal", 9);
+	if (strchr(flags, 'o'))
+		json_put(json_object_get(j, "exit"), "out_of_memory", json_true());
 	json_array_append_new(list, j);
 	return j;
 }
@@ -72,6 +74,17 @@ START_TEST(a_tie_goes_to_a_signal_and_then_to_the_earlier_event)
 	json_array_clear(list);
 	failure_list_order(list);
 	order_is("");
+}
+END_TEST
+
+START_TEST(a_kill_for_want_of_memory_comes_before_failures_seen_shortly_before)
+{
+	add(0, 6000000, "so");
+	add(1, 3000000, "r");
+	add(2, 900000, "");
+	add(3, 0, "co");
+	failure_list_order(list);
+	order_is("2013");
 }
 END_TEST
 
@@ -151,6 +164,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, failures_that_ended_the_attempt_come_first_whatever_the_order);
 	tcase_add_test(t, a_tie_goes_to_a_signal_and_then_to_the_earlier_event);
+	tcase_add_test(t, a_kill_for_want_of_memory_comes_before_failures_seen_shortly_before);
 	tcase_add_test(t, a_cut_keeps_the_first_in_order);
 	tcase_add_test(t, the_verdicts_cause_is_put_first);
 	tcase_add_test(t, the_last_failure_is_what_ended_the_attempt_and_an_error_first);
