@@ -162,6 +162,7 @@ agent_SRC := \
 	agent/rounds/round.c \
 	agent/rounds/round_assign.c \
 	agent/rounds/round_blocks.c \
+	agent/rounds/round_seats.c \
 	agent/rounds/round_hosts.c \
 	agent/rounds/round_machine.c \
 	agent/rounds/tenure.c \

@@ -65,6 +65,7 @@ unit_TESTS := \
 	agent/rounds/round_hosts \
 	agent/rounds/round_machine \
 	agent/rounds/round_nomem \
+	agent/rounds/round_seats \
 	agent/rounds/tenure \
 	agent/rounds/tenure_model \
 	agent/rounds/topology \
@@ -232,6 +233,7 @@ pure_TESTS := \
 	agent/rounds/round_hosts \
 	agent/rounds/round_machine \
 	agent/rounds/round_nomem \
+	agent/rounds/round_seats \
 	agent/rounds/tenure \
 	agent/rounds/tenure_model \
 	agent/rounds/topology \

@@ -17,7 +17,7 @@ struct round *round_new(const struct round_config *config, uint64_t now_ms)
 {
 	_cleanup_(round_freep) struct round *r = calloc(1, sizeof(*r));
 	size_t roles = (size_t)config->roles.n;
-	bool *first_only;
+	bool *first_only, *alone;
 
 	if (!r)
 		return NULL;
@@ -26,12 +26,16 @@ struct round *round_new(const struct round_config *config, uint64_t now_ms)
 		r->config.segment = 1;
 	r->config.digest = strdup(config->digest);
 	r->config.roles.first_only = first_only = calloc(roles + 1, sizeof(bool));
+	r->config.alone = alone = config->alone ? calloc(roles + 1, sizeof(bool)) : NULL;
 	r->world.roles = calloc(roles + 1, sizeof(int));
+	LIST_INIT(&r->vacant);
 	r->by_node_rank = calloc((size_t)config->max, sizeof(struct round_host *));
-	if (!r->config.digest || !first_only || !r->world.roles || !r->by_node_rank ||
+	if (!r->config.digest || !first_only || (config->alone && !alone) || !r->world.roles || !r->by_node_rank ||
 		round_reserve(r) < 0)
 		return NULL;
 	memcpy(first_only, config->roles.first_only, roles * sizeof(bool));
+	if (alone)
+		memcpy(alone, config->alone, roles * sizeof(bool));
 	r->began_ms = now_ms;
 	r->round = r->last_round = r->known_round = config->round;
 	r->patient = true;
@@ -44,6 +48,7 @@ struct round *round_free(struct round *r)
 {
 	if (!r)
 		return NULL;
+	round_seats_drop(r);
 	for (int i = 0; i < r->n_numbers; i++) {
 		round_leave_part(r, r->hosts[i]);
 		round_host_free(r->hosts[i]);
@@ -54,6 +59,7 @@ struct round *round_free(struct round *r)
 	chain_fini(&r->parts);
 	free((char *)r->config.digest);
 	free((bool *)r->config.roles.first_only);
+	free((bool *)r->config.alone);
 	free(r->world.roles);
 	free(r->by_node_rank);
 	free(r->hosts);
@@ -69,6 +75,11 @@ struct round *round_free(struct round *r)
 	free(r->orders);
 	free(r);
 	return NULL;
+}
+
+static uint64_t round_first(uint64_t a_ms, uint64_t b_ms)
+{
+	return a_ms < b_ms ? a_ms : b_ms;
 }
 
 /* How many hosts may have workers. */
@@ -127,7 +138,7 @@ static uint64_t round_grow_ms(const struct round *r)
 {
 	int able = round_able_with_seated(r);
 
-	if (able <= r->seats || r->saving || r->config.on_join == ROUND_JOIN_WAITS)
+	if (able <= r->seats - round_seats_late(r) || r->saving || r->config.on_join == ROUND_JOIN_WAITS)
 		return ROUND_NEVER;
 	if (able >= r->config.max)
 		return r->waiting_ms;
@@ -142,12 +153,14 @@ static uint64_t round_state_due_ms(const struct round *r)
 						     : round_begin_ms(r);
 	case ROUND_PREPARING:
 		return r->prepared_by_ms;
+	case ROUND_STARTING:
+		return round_seats_due_ms(r);
 	case ROUND_RUNNING:
-		return round_grow_ms(r);
+		return round_first(round_first(round_grow_ms(r), round_seats_due_ms(r)),
+			later(r->short_ms, r->config.join_timeout_ms));
 	case ROUND_BACKOFF:
 		return r->next_ms;
 	case ROUND_RECORDING:
-	case ROUND_STARTING:
 	case ROUND_STOPPING:
 	case ROUND_ENDING:
 	case ROUND_CLOSING:
@@ -160,9 +173,7 @@ static uint64_t round_state_due_ms(const struct round *r)
 
 uint64_t round_due_ms(const struct round *r)
 {
-	uint64_t due = round_state_due_ms(r);
-
-	return r->keep_due_ms < due ? r->keep_due_ms : due;
+	return round_first(round_state_due_ms(r), r->keep_due_ms);
 }
 
 /* Since when there are enough hosts, or too few. */
@@ -189,11 +200,29 @@ static enum round_event round_preparing_event(struct round *r, uint64_t now_ms)
 	return r->n_in[HOST_ASSIGNED] ? ROUND_EV_N : ROUND_EV_READY;
 }
 
+/* Whether a host is missing whose seat is not kept, or none is left. */
+static bool round_is_short(const struct round *r)
+{
+	int alive = r->n_in[HOST_STARTING] + r->n_in[HOST_RUNNING];
+
+	return !alive || alive + r->n_vacant < r->seats;
+}
+
+static enum round_event round_running_event(struct round *r, uint64_t now_ms)
+{
+	round_seats_settle(r, now_ms);
+	if (round_is_short(r))
+		return ROUND_EV_SHORT;
+	if (r->state == ROUND_STARTING)
+		return r->n_in[HOST_STARTING] ? ROUND_EV_N : ROUND_EV_STARTED;
+	if (later(r->short_ms, r->config.join_timeout_ms) <= now_ms)
+		return ROUND_EV_TIMEOUT;
+	return round_grow_ms(r) <= now_ms ? ROUND_EV_GROW : ROUND_EV_N;
+}
+
 /* What follows from how things stand; ROUND_EV_N: nothing. */
 static enum round_event round_next_event(struct round *r, uint64_t now_ms)
 {
-	bool is_short = r->n_in[HOST_STARTING] + r->n_in[HOST_RUNNING] < r->seats;
-
 	switch (r->state) {
 	case ROUND_GATHERING:
 		round_count_waiting(r, now_ms);
@@ -205,13 +234,8 @@ static enum round_event round_next_event(struct round *r, uint64_t now_ms)
 	case ROUND_RECORDING:
 		return r->n_in[HOST_PREPARED] < r->seats ? ROUND_EV_SHORT : ROUND_EV_N;
 	case ROUND_STARTING:
-		return is_short			? ROUND_EV_SHORT
-		       : r->n_in[HOST_STARTING] ? ROUND_EV_N
-						: ROUND_EV_STARTED;
 	case ROUND_RUNNING:
-		return is_short			    ? ROUND_EV_SHORT
-		       : round_grow_ms(r) <= now_ms ? ROUND_EV_GROW
-						    : ROUND_EV_N;
+		return round_running_event(r, now_ms);
 	case ROUND_STOPPING:
 	case ROUND_ENDING:
 		return round_alive(r) ? ROUND_EV_N : ROUND_EV_STOPPED;
@@ -244,6 +268,13 @@ static void round_start(struct round *r, uint64_t now_ms)
 	round_step_all(r, H(PREPARED), HOST_EV_START, ROUND_WHY_NONE, now_ms);
 }
 
+static void round_stop(struct round *r, uint64_t now_ms)
+{
+	round_seats_drop(r);
+	round_step_all(r, H(ASSIGNED) | H(PREPARED), HOST_EV_RECALL, ROUND_WHY_NONE, now_ms);
+	round_step_all(r, H(STARTING) | H(RUNNING), HOST_EV_STOP, ROUND_WHY_NONE, now_ms);
+}
+
 static void round_act(struct round *r, enum round_action action, uint64_t now_ms)
 {
 	unsigned all = ((1u << HOST_N_STATES) - 1) & ~H(GONE);
@@ -272,7 +303,11 @@ static void round_act(struct round *r, enum round_action action, uint64_t now_ms
 		round_order(r, ROUND_ORDER_SAVE, ROUND_WHY_NONE, NULL);
 		break;
 	case ROUND_DO_STOP:
-		round_step_all(r, H(STARTING) | H(RUNNING), HOST_EV_STOP, ROUND_WHY_NONE, now_ms);
+		round_stop(r, now_ms);
+		break;
+	case ROUND_DO_ABANDON:
+		round_order(r, ROUND_ORDER_GIVE_UP, ROUND_WHY_NONE, NULL);
+		round_stop(r, now_ms);
 		break;
 	case ROUND_DO_REST:
 		round_order(r, ROUND_ORDER_REST, ROUND_WHY_NONE, NULL);
@@ -363,6 +398,16 @@ void round_recorded(struct round *r, uint64_t round, uint64_t now_ms)
 	round_begin_call(r);
 	if (r->state == ROUND_RECORDING && round == r->round)
 		round_post(r, ROUND_EV_RECORDED, now_ms);
+	else if (round == r->round)
+		round_seats_recorded(r);
+	round_settle(r, now_ms);
+}
+
+void round_hold_seats(struct round *r, bool held, uint64_t now_ms)
+{
+	round_begin_call(r);
+	r->held = held;
+	r->offers = true;
 	round_settle(r, now_ms);
 }
 

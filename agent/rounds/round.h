@@ -23,6 +23,13 @@
  * topologies share the first part; hosts that fill no block wait. A block of the last round stays
  * where it can. The seat of a host that is gone gets the one that stands nearest to it.
  *
+ * Where workers start again alone (config.alone), the others go on without a host that has no other
+ * workers: its seat is vacant, and the next host that waits and has as many workers of each role
+ * takes it, with the same ranks, in the round that runs. After a LEAVE that is when its workers are
+ * dead. The host that had the seat comes first, then the one that stands nearest, then the one that
+ * came first. The round ends as without such workers where no host runs any more, or where
+ * fewer than MIN were there for join_timeout.
+ *
  * A host that is kept out waits as long as MIN others are there; where they are not, it is one like
  * all others, but for being the last.
  *
@@ -40,6 +47,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 enum { ROUND_HOSTS_MAX = 16384 }; /* in a round; as many may wait */
 
@@ -59,6 +67,8 @@ struct round_config {
 	uint64_t round;		   /* the last one of the head before; 0: there was none */
 	bool records;		   /* a store knows of each round before it starts (tenure.h) */
 	int segment;		   /* hosts of a block; min and max are multiples; 0 as 1 */
+	/* Of each role: its workers start again alone. Copied; NULL: those of no role do. */
+	const bool *alone;
 };
 
 /* What JOIN says; all is copied. */
@@ -99,10 +109,25 @@ struct round_host {
 	/* The module's own. */
 	char *parts;		 /* of the topology */
 	struct round_part *part; /* NULL: there are no segments */
+	struct round_seat *seat; /* that it leaves or prepares for in the round that runs, or NULL */
 	int wish;		 /* the rank that it shall have in the round that begins; -1: any */
 	struct chain_node by_run;
 	uint64_t turn;	/* of joining */
 	uint64_t claim; /* the same, but kept out hosts are behind all others */
+};
+
+/* A seat of the round that runs, whose host is gone or leaves. */
+struct round_seat {
+	LIST_ENTRY(round_seat) entry;
+	char *name; /* of that host */
+	int node_rank, group_rank, first_rank, workers;
+	int *replicas, *first_index;
+	const struct round_host *host; /* leaves it, or prepares for it; NULL: none does */
+
+	/* The module's own. */
+	uint64_t since_ms, prepared_by_ms;
+	bool recording, recorded; /* the store is to know of its host; knows */
+	bool late;		  /* none has taken it for join_timeout */
 };
 
 enum round_order_what {
@@ -114,14 +139,18 @@ enum round_order_what {
 	ROUND_ORDER_START,  /* STARTED follows */
 	ROUND_ORDER_STOP,   /* STOPPED follows */
 	ROUND_ORDER_END,    /* the verdict; BYE follows */
+	ROUND_ORDER_TAKE,   /* START for this host alone, in the round that runs */
 	/* About a host. */
 	ROUND_ORDER_LEAVE_OUT, /* it could not prepare (UNABLE), or not in time (LATE) */
 	ROUND_ORDER_DROP, /* it is no member any more: its lease ends, its workers are dead. The
 			     caller may look at it until the next call */
+	ROUND_ORDER_VACATE, /* its workers are dead, and its seat is vacant from now on */
 	/* About the round. */
-	ROUND_ORDER_RECORD,  /* the round is about to start: round_recorded() lets it */
+	ROUND_ORDER_RECORD,  /* the round, or a host in it, is about to start: round_recorded() lets
+				it; or a host of it is gone */
 	ROUND_ORDER_RUNNING, /* all workers execute */
 	ROUND_ORDER_SAVE,    /* have workers save at one step, then call round_restart() */
+	ROUND_ORDER_LATE,    /* more seats were vacant for join_timeout: see round_next_seat() */
 	ROUND_ORDER_REST,    /* all workers of the round are dead */
 	ROUND_ORDER_GIVE_UP, /* fewer than MIN were there for join_timeout: END follows */
 	ROUND_ORDER_FINISH,  /* all hosts have left after END */
@@ -175,7 +204,10 @@ _must_check_ int round_hear(
 
 /* round_due_ms() has come; does nothing before. */
 void round_time(struct round *r, uint64_t now_ms);
-/* The store knows of this round; does nothing where the round has ended meanwhile. */
+/* While held, no host takes a seat of the round that runs; until the next round. */
+void round_hold_seats(struct round *r, bool held, uint64_t now_ms);
+/* The store knows of this round as it was at the last RECORD; does nothing where the round has
+ * ended meanwhile. */
 void round_recorded(struct round *r, uint64_t round, uint64_t now_ms);
 /* Another round is wanted, in delay_ms at the earliest (UINT64_MAX: not before the next call).
  * While a backoff lasts the latest call holds, before it the longest delay. */
@@ -198,6 +230,8 @@ const struct ranked_world *round_world(const struct round *r);
 int round_count(const struct round *r, enum host_state state); /* how many hosts are in it */
 /* NULL: there is none; borrowed until the next call. */
 const struct round_host *round_host(const struct round *r, int host);
+/* The next vacant seat of the round that runs; NULL after the last: (r, NULL) is the first. */
+const struct round_seat *round_next_seat(const struct round *r, const struct round_seat *seat);
 /* The host whose run that is, and that is not gone; NULL: there is none. */
 const struct round_host *round_host_of_run(const struct round *r, const char *run);
 /* The host with the next number, whatever its state; NULL after the last: (r, -1) is the first. */

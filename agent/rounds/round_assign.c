@@ -84,5 +84,5 @@ void round_assign(struct round *r, uint64_t now_ms)
 	}
 	r->prepared_by_ms = now_ms + r->config.prepare_timeout_ms;
 	r->next_ms = 0;
-	r->saving = false;
+	r->saving = r->held = r->taken = r->record_due = r->recording = false;
 }

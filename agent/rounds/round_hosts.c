@@ -20,7 +20,7 @@ static int grow_array(void *array, size_t n, size_t size)
 	return 0;
 }
 
-/* In a call each host has an order for it, and one about it, at most. */
+/* In a call each host has two orders at most: one for it and one about it, or two of either. */
 static int orders_for(int hosts)
 {
 	return 2 * hosts + 8;
@@ -225,6 +225,7 @@ static void round_tally(struct round *r, const struct round_host *h, int by)
 	struct round_part *part = h->part ? h->part : &r->whole;
 	bool waits = h->state == HOST_WAITING;
 
+	r->offers |= waits && by > 0;
 	r->n_in[h->state] += by;
 	for (int i = h->kept_until_ms ? ROUND_ALL : ROUND_FIT; i < ROUND_N_POOLS; i++) {
 		if (waits)
@@ -324,21 +325,25 @@ int round_host_step(struct round *r, struct round_host *h, enum host_event event
 		[HOST_DO_END] = ROUND_ORDER_END,
 		[HOST_DO_DROP] = ROUND_ORDER_DROP,
 	};
+	enum host_state before = h->state;
+	enum round_order_what what;
 	struct host_change change;
 	int ret = host_change(h->state, event, h->leaving, &change);
 
 	if (ret)
 		return ret;
+	what = change.action == HOST_DO_START && h->seat ? ROUND_ORDER_TAKE : orders[change.action];
 	h->leaving |= event == HOST_EV_LEAVE;
 	if (change.next == HOST_WAITING && !round_more(r))
 		r->waiting_ms = now_ms;
 	round_tally(r, h, -1);
 	h->state = change.next;
 	round_tally(r, h, 1);
+	round_seats_follow(r, h, before, now_ms);
 	if (change.action == HOST_DO_DROP)
 		round_drop(r, h);
 	if (change.action != HOST_DO_NOTHING)
-		round_order(r, orders[change.action], why, h);
+		round_order(r, what, why, h);
 	return 0;
 }
 
@@ -457,6 +462,7 @@ int round_join(struct round *r, const struct round_join *join, uint64_t now_ms)
 		if (!round_more(r))
 			r->waiting_ms = now_ms;
 		round_learn(r, join, now_ms);
+		round_seats_claim(r, h);
 		round_add(r, h, HOST_WAITING);
 		if (join->kept_until_ms > now_ms)
 			round_keep_out(r, h->number, join->kept_until_ms, now_ms);

@@ -71,6 +71,7 @@ enum round_action {
 	ROUND_DO_REST,	  /* all workers of the round are dead */
 	ROUND_DO_CLOSE,	  /* send the verdict to all hosts */
 	ROUND_DO_GIVE_UP, /* the same, because too few came */
+	ROUND_DO_ABANDON, /* send STOP to all hosts of the round, because too few are left */
 	ROUND_DO_FINISH,  /* all is over */
 };
 

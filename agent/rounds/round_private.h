@@ -78,6 +78,13 @@ struct round {
 	char **seat_parts; /* of the hosts of the last round, by rank; NULL: unknown. Owned */
 	int last_seats;	   /* ... how many */
 	int seats;	   /* hosts of the round that has ranks */
+	LIST_HEAD(, round_seat) vacant;
+	int n_vacant;
+	bool offers;	 /* hosts wait that have not been looked at, or seats are newly vacant */
+	bool held;	 /* no host takes a seat */
+	bool taken;	 /* one was taken in this round */
+	bool record_due; /* the store is to know more of the round that runs */
+	bool recording;	 /* ... and the caller has been told so */
 	struct ranked_world world;
 
 	struct round_order *orders;
@@ -114,6 +121,18 @@ int round_choose_blocks(struct round *r, int n);
 /* Has spares among the n hosts in r->chosen wish for seats of the last round that no other of these
  * has: those near which they stand. */
 void round_fill_seats(struct round *r, int n);
+/* round_seats.c: call it after each change of a host's state. */
+void round_seats_follow(
+	struct round *r, struct round_host *h, enum host_state before, uint64_t now_ms);
+/* What is due, while a round runs. */
+void round_seats_settle(struct round *r, uint64_t now_ms);
+uint64_t round_seats_due_ms(const struct round *r);
+int round_seats_late(const struct round *r); /* how many */
+/* The round ends. */
+void round_seats_drop(struct round *r);
+void round_seats_recorded(struct round *r);
+/* Two hosts claim one rank of this round: the one that has it keeps it. */
+void round_seats_claim(struct round *r, struct round_host *h);
 /* Chooses hosts of those that wait, and gives them ranks of a new round. */
 void round_assign(struct round *r, uint64_t now_ms);
 struct round_host *round_host_free(struct round_host *h);

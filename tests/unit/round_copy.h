@@ -33,6 +33,29 @@ static inline struct round_host *copied_host(const struct round_host *h)
 	return c;
 }
 
+/* The seats in their order, with the hosts that leave them or prepare for them. */
+static inline void copy_seats(struct round *c, const struct round *r)
+{
+	struct round_seat *last = NULL, *s, *copy;
+
+	LIST_INIT(&c->vacant);
+	LIST_FOREACH (s, &r->vacant, entry) {
+		copy = copied(s, sizeof(*s));
+		copy->name = strdup(s->name);
+		copy->replicas = copied(s->replicas, 3 * sizeof(int));
+		copy->first_index = copy->replicas + 1;
+		if (last)
+			LIST_INSERT_AFTER(last, copy, entry);
+		else
+			LIST_INSERT_HEAD(&c->vacant, copy, entry);
+		last = copy;
+		if (!s->host)
+			continue;
+		copy->host = c->hosts[s->host->number];
+		c->hosts[s->host->number]->seat = copy;
+	}
+}
+
 /* A head whose job has one role. */
 static inline struct round *copied_head(const struct round *r)
 {
@@ -41,6 +64,8 @@ static inline struct round *copied_head(const struct round *r)
 
 	c->config.digest = strdup(r->config.digest);
 	c->config.roles.first_only = copied(r->config.roles.first_only, 2 * sizeof(bool));
+	if (r->config.alone)
+		c->config.alone = copied(r->config.alone, 2 * sizeof(bool));
 	c->world.roles = copied(r->world.roles, 2 * sizeof(int));
 	c->by_node_rank = copied(r->by_node_rank, (size_t)r->config.max * sizeof(void *));
 	c->hosts = copied(r->hosts, n * sizeof(void *));
@@ -65,6 +90,7 @@ static inline struct round *copied_head(const struct round *r)
 	}
 	for (int i = 0; i < r->n_dropped; i++)
 		c->dropped[i] = c->hosts[r->dropped[i]->number];
+	copy_seats(c, r);
 	return c;
 }
 

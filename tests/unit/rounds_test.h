@@ -55,7 +55,8 @@ static inline void begin(void)
 static inline const char *order_name(const struct round_order *o)
 {
 	static const char *const names[] = { "admit", "refuse", "assign", "start", "stop", "end",
-		"leave out", "drop", "record", "running", "save", "rest", "give up", "finish" };
+		"take", "leave out", "drop", "vacate", "record", "running", "save", "late", "rest",
+		"give up", "finish" };
 
 	return names[o->what];
 }

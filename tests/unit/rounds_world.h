@@ -85,10 +85,11 @@ static struct world {
 	int recorded_rank[HOSTS];
 	enum round_on_join on_join;
 	bool others_stay; /* only the head's agent dies */
+	bool alone;	  /* workers start again alone: seats are taken in the round that runs */
 } w;
 
 static char trail[4096];
-static unsigned long rounds_run;
+static unsigned long rounds_run, seats_taken;
 
 static void wrong(const char *what)
 {
@@ -135,12 +136,16 @@ static int host_index(const struct whost *h)
 static void check_workers(void)
 {
 	uint64_t round = 0;
+	unsigned ranks = 0;
 
 	for (int i = 0; i < HOSTS; i++) {
 		uint64_t its = w.h[i].worker;
 
 		if (!its)
 			continue;
+		if (ranks >> w.h[i].rank & 1)
+			wrong("workers of one rank live twice");
+		ranks |= 1u << w.h[i].rank;
 		if (round && its != round)
 			wrong("workers of two rounds live at once");
 		if (its != w.started || !(w.starters >> i & 1))
@@ -206,6 +211,7 @@ static void head_order(const struct round_order *o, uint64_t session)
 {
 	static const int orders[] = { [ROUND_ORDER_ASSIGN] = MEMBER_EV_ASSIGN,
 		[ROUND_ORDER_START] = MEMBER_EV_START,
+		[ROUND_ORDER_TAKE] = MEMBER_EV_START,
 		[ROUND_ORDER_STOP] = MEMBER_EV_STOP,
 		[ROUND_ORDER_END] = MEMBER_EV_END };
 	const struct round_host *rh = round_host(w.head, o->host);
@@ -222,13 +228,15 @@ static void head_order(const struct round_order *o, uint64_t session)
 		break;
 	case ROUND_ORDER_ASSIGN:
 	case ROUND_ORDER_START:
+	case ROUND_ORDER_TAKE:
 	case ROUND_ORDER_STOP:
 	case ROUND_ORDER_END:
 		h = host_of(o->host);
 		m.what = orders[o->what];
 		m.last_rank = rh->group_rank;
-		if (o->what == ROUND_ORDER_START)
+		if (o->what == ROUND_ORDER_START || o->what == ROUND_ORDER_TAKE)
 			head_starts(h, o->round);
+		seats_taken += o->what == ROUND_ORDER_TAKE;
 		break;
 	case ROUND_ORDER_DROP:
 		h = host_of(o->host);
@@ -281,7 +289,7 @@ static struct round_join join_of(int i, int agent)
 
 static void head_begin(bool record)
 {
-	static const bool everywhere = false;
+	static const bool everywhere = false, alone = true;
 	struct round_config config = { .min = MIN,
 		.max = MAX,
 		.last_call_ms = LEASE,
@@ -291,6 +299,7 @@ static void head_begin(bool record)
 		.lease_ms = LEASE,
 		.on_join = w.on_join,
 		.roles = { 1, &everywhere },
+		.alone = w.alone ? &alone : NULL,
 		.digest = "d",
 		.round = record ? w.recorded_round : 0 };
 

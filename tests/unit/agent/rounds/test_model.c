@@ -105,13 +105,25 @@ static void mix_host(uint64_t *h, const struct whost *host)
 		mix_time(h, host->lease.sent_ms[k % LEASE_BEATS]);
 }
 
+static void mix_seats(uint64_t *h, const struct round *r)
+{
+	const struct round_seat *s;
+
+	LIST_FOREACH (s, &r->vacant, entry)
+		mix(h, (uint64_t)s->group_rank | (uint64_t)(s->host ? s->host->number + 1 : 0) << 8);
+	LIST_FOREACH (s, &r->vacant, entry)
+		mix_time(h, s->host ? s->prepared_by_ms : 0);
+}
+
 static void mix_head(uint64_t *h)
 {
 	const struct round *r = w.head;
 
 	mix(h, r->state | (uint64_t)r->started << 8 | (uint64_t)r->saving << 9 |
 			(uint64_t)r->patient << 10 | (uint64_t)r->remembers << 11 |
+			(uint64_t)r->taken << 12 | (uint64_t)r->offers << 13 |
 			(uint64_t)r->seats << 16);
+	mix_seats(h, r);
 	mix_round(h, r->last_round);
 	mix(h, r->known_round > r->round);
 	mix_time(h, r->enough_ms);
@@ -231,7 +243,7 @@ static void three_run(void)
 
 static void begin_walks(void)
 {
-	steps = recoveries = rounds_run = 0;
+	steps = recoveries = rounds_run = seats_taken = 0;
 	seen_begin();
 }
 
@@ -240,8 +252,8 @@ static void end_walks(const char *name)
 	seen_end();
 	world_end();
 	if (getenv("ROUNDS_FIGURES"))
-		fprintf(stderr, "%s: %lu states, %lu steps, %lu recoveries, %lu rounds\n", name,
-			states, steps, recoveries, rounds_run);
+		fprintf(stderr, "%s: %lu states, %lu steps, %lu recoveries, %lu rounds, %lu seats\n",
+			name, states, steps, recoveries, rounds_run, seats_taken);
 }
 
 START_TEST(all_orders_from_the_first_join)
@@ -263,6 +275,18 @@ START_TEST(all_orders_from_a_round_that_runs)
 }
 END_TEST
 
+START_TEST(all_orders_where_seats_are_taken_in_the_round_that_runs)
+{
+	begin_walks();
+	world_new(true, ROUND_JOIN_RESTARTS);
+	w.alone = true;
+	three_run();
+	walk(walk_length(4, 3, 2));
+	ck_assert_uint_gt(seats_taken, 0);
+	end_walks("from a round whose seats are kept");
+}
+END_TEST
+
 static void random_life(uint32_t *seed, bool record)
 {
 	static const enum what_happens repairs[] = { START_AGENT, CONTINUE_AGENT, HEAL, HEAL_UP,
@@ -270,6 +294,7 @@ static void random_life(uint32_t *seed, bool record)
 	uint32_t quiet = next_random(seed) % 12, luck = next_random(seed) % 4 + 1;
 
 	world_new(record, next_random(seed) % 3);
+	w.alone = next_random(seed) % 2;
 	if (!record || next_random(seed) % 2)
 		three_run();
 	w.others_stay = !record;
@@ -306,12 +331,12 @@ static void random_lives(bool record)
 {
 	uint32_t seed = record ? 20250101u : 977u;
 
-	steps = recoveries = rounds_run = 0;
+	steps = recoveries = rounds_run = seats_taken = 0;
 	for (int i = walk_length(6000, 1500, 40); i > 0; i--)
 		random_life(&seed, record);
 	if (getenv("ROUNDS_FIGURES"))
-		fprintf(stderr, "random, record %d: %lu steps, %lu recoveries, %lu rounds\n",
-			record, steps, recoveries, rounds_run);
+		fprintf(stderr, "random, record %d: %lu steps, %lu recoveries, %lu rounds, %lu seats\n",
+			record, steps, recoveries, rounds_run, seats_taken);
 }
 
 START_TEST(random_lives_where_the_next_head_knows_of_the_last)
@@ -335,6 +360,7 @@ int main(void)
 
 	tcase_add_test(t, all_orders_from_the_first_join);
 	tcase_add_test(t, all_orders_from_a_round_that_runs);
+	tcase_add_test(t, all_orders_where_seats_are_taken_in_the_round_that_runs);
 	tcase_add_test(t, random_lives_where_the_next_head_knows_of_the_last);
 	tcase_add_test(t, random_lives_where_the_next_head_knows_nothing);
 	suite_add_tcase(s, t);
