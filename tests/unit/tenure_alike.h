@@ -177,6 +177,18 @@ static void mix_known(
 	mix(h, (uint64_t)(host->last_rank + 1));
 }
 
+static void mix_seats(uint64_t *h, const struct round *r)
+{
+	const struct round_seat *s;
+
+	LIST_FOREACH (s, &r->vacant, entry) {
+		mix(h, (uint64_t)s->group_rank | (uint64_t)s->recording << 6 |
+				(uint64_t)s->recorded << 7 |
+				(uint64_t)(s->host ? s->host->number + 1 : 0) << 8);
+		mix_time(h, s->host ? s->prepared_by_ms : 0);
+	}
+}
+
 static void mix_head(uint64_t *h, const struct head *head)
 {
 	const struct round *r = head->round;
@@ -184,9 +196,12 @@ static void mix_head(uint64_t *h, const struct head *head)
 	mix(h, w.heads - head->key);
 	mix(h, r->state | (uint64_t)r->started << 8 | (uint64_t)r->saving << 9 |
 			(uint64_t)r->patient << 10 | (uint64_t)r->remembers << 11 |
+			(uint64_t)r->taken << 12 | (uint64_t)r->offers << 13 |
+			(uint64_t)r->recording << 14 | (uint64_t)r->record_due << 15 |
 			(uint64_t)r->seats << 16 | (uint64_t)head->unsure << 20 |
 			(uint64_t)head->wrote << 21 | (uint64_t)head->tenure.lost << 22 |
 			(uint64_t)head->may << 24 | (uint64_t)head->must << 28);
+	mix_seats(h, r);
 	mix_round(h, round_number(r));
 	mix_round(h, r->last_round);
 	mix(h, r->known_round > r->round);

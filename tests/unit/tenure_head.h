@@ -88,16 +88,18 @@ static int head_admits(struct head *h, const struct round_order *o, const struct
 	return i;
 }
 
-/* The hosts that are about to start. */
+/* The hosts that are about to start, with those that run. */
 static struct state_key head_next_state(const struct whost *a, uint64_t round)
 {
 	const struct head *h = &a->h;
 	struct state_key s = { .round = round, .head = host_index(a) };
+	unsigned may_run = 1u << HOST_PREPARED | 1u << HOST_STARTING | 1u << HOST_RUNNING |
+			   1u << HOST_STOPPING;
 
 	for (int i = 0; i < HOSTS; i++) {
 		const struct round_host *rh = round_host(h->round, h->of[i].number);
 
-		if (!rh || rh->state != HOST_PREPARED)
+		if (!rh || rh->round != round || !(may_run >> rh->state & 1))
 			continue;
 		s.hosts |= 1u << i;
 		s.rank[i] = rh->group_rank;
@@ -120,6 +122,7 @@ static void head_order(struct whost *a, const struct round_order *o, const struc
 {
 	static const int orders[] = { [ROUND_ORDER_ASSIGN] = MEMBER_EV_ASSIGN,
 		[ROUND_ORDER_START] = MEMBER_EV_START,
+		[ROUND_ORDER_TAKE] = MEMBER_EV_START,
 		[ROUND_ORDER_STOP] = MEMBER_EV_STOP };
 	struct message m = { .kind = SAYS_ORDER, .number = (uint32_t)o->round, .key = a->h.key };
 	struct head *h = &a->h;
@@ -132,12 +135,14 @@ static void head_order(struct whost *a, const struct round_order *o, const struc
 		break;
 	case ROUND_ORDER_ASSIGN:
 	case ROUND_ORDER_START:
+	case ROUND_ORDER_TAKE:
 	case ROUND_ORDER_STOP:
 		i = host_of(h, o->host);
 		m.what = orders[o->what];
 		m.rank = round_host(h->round, o->host)->group_rank;
-		if (o->what == ROUND_ORDER_START)
+		if (o->what == ROUND_ORDER_START || o->what == ROUND_ORDER_TAKE)
 			head_starts(h, i, o->round);
+		seats_taken += o->what == ROUND_ORDER_TAKE;
 		break;
 	case ROUND_ORDER_DROP:
 		head_drops(h, host_of(h, o->host));
@@ -198,7 +203,7 @@ static void head_lost(struct whost *a, int i)
 static void head_begins(struct whost *a, uint64_t sent_ms)
 {
 	struct tenure_times times = { .lease_ms = LEASE, .store_loss_ms = w.loss_ms };
-	static const bool everywhere = false;
+	static const bool everywhere = false, alone = true;
 	struct head *h = &a->h;
 	struct round_config config = { .min = MIN,
 		.max = MAX,
@@ -210,6 +215,7 @@ static void head_begins(struct whost *a, uint64_t sent_ms)
 		.on_join = w.on_join,
 		.roles = { 1, &everywhere },
 		.digest = "d",
+		.alone = w.alone ? &alone : NULL,
 		.round = a->said.round,
 		.records = true };
 
@@ -436,6 +442,13 @@ static void head_hears_kept(struct whost *a)
 		head_reclaims(a, &q.found);
 }
 
+static bool head_same_record(const struct state_key *a, const struct state_key *b)
+{
+	return a->round == b->round && a->hosts == b->hosts &&
+	       !memcmp(a->rank, b->rank, sizeof(a->rank)) &&
+	       !memcmp(a->agent, b->agent, sizeof(a->agent));
+}
+
 static void head_hears_asked(struct whost *a)
 {
 	struct head *h = &a->h;
@@ -452,13 +465,16 @@ static void head_hears_asked(struct whost *a)
 		tenure_lost(&h->tenure);
 		return;
 	}
-	if (q.done && q.kind == REQUEST_RECORD && q.state.round == h->record.round)
+	if (q.done && q.kind == REQUEST_RECORD && head_same_record(&q.state, &h->record))
 		h->record.round = 0;
 	head_knows(h, &q.found);
 	if (q.kind == REQUEST_CLAIM && q.done)
 		tenure_kept(&h->tenure, q.sent_ms, w.ttl_ms);
 	if (q.kind == REQUEST_RECORD && q.done) {
 		h->wrote = true;
+		/* In a round that runs, only the newest record counts. */
+		if (h->record.round && round_state(h->round) != ROUND_RECORDING)
+			return;
 		round_recorded(h->round, q.state.round, w.now);
 		head_orders(a, NULL);
 	}

@@ -144,10 +144,11 @@ static struct world {
 	uint64_t prepare_ms; /* how long hosts take to prepare */
 	uint64_t stop_ms;    /* how long workers take to stop */
 	enum round_on_join on_join;
+	bool alone; /* workers start again alone: seats are taken in the round that runs */
 } w;
 
 static char trail[4096];
-static unsigned long rounds_run, heads_led, heads_alone;
+static unsigned long rounds_run, seats_taken, heads_led, heads_alone;
 
 static void wrong(const char *what)
 {
@@ -206,6 +207,7 @@ static struct message take_message(struct queue *q)
 static void check_workers(void)
 {
 	uint64_t round = 0;
+	unsigned ranks = 0;
 
 	for (int i = 0; i < HOSTS; i++) {
 		uint64_t its = w.h[i].worker;
@@ -213,6 +215,9 @@ static void check_workers(void)
 
 		if (!its)
 			continue;
+		if (ranks >> w.h[i].rank & 1)
+			wrong("workers of one rank live twice");
+		ranks |= 1u << w.h[i].rank;
 		if (round && its != round)
 			wrong("workers of two rounds live at once");
 		round = its;

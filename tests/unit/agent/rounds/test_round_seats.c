@@ -252,6 +252,23 @@ START_TEST(a_rank_that_was_taken_belongs_to_who_took_it)
 }
 END_TEST
 
+START_TEST(a_host_that_waits_loses_its_claim_to_who_takes_its_seat)
+{
+	struct round_join j = join_as("b");
+
+	three_alone();
+	lose("b");
+	j.known_round = j.last_round = round_number(r);
+	j.last_rank = 1;
+	j.kept_until_ms = now + 3600000;
+	ck_assert_str_eq(join_with(j), "admit b");
+	ck_assert_str_eq(join("d"), "admit d, assign d");
+	ck_assert_int_eq(host("b")->last_rank, 1);
+	hear("d", HOST_EV_PREPARED);
+	ck_assert_int_eq(host("b")->last_rank, -1);
+}
+END_TEST
+
 START_TEST(where_none_is_left_the_round_is_over)
 {
 	three_alone();
@@ -330,10 +347,9 @@ START_TEST(held_seats_are_not_taken)
 }
 END_TEST
 
-START_TEST(a_store_knows_of_a_host_before_it_starts)
+/* a, b and c run, and a store knows of each round. */
+static uint64_t three_recorded(void)
 {
-	uint64_t round;
-
 	config.alone = both_alone;
 	config.records = true;
 	begin();
@@ -341,19 +357,44 @@ START_TEST(a_store_knows_of_a_host_before_it_starts)
 	join("b");
 	join("c");
 	ck_assert_str_eq(hear_all("abc", HOST_EV_PREPARED), "record");
-	round = round_number(r);
-	round_recorded(r, round, now);
+	round_recorded(r, round_number(r), now);
 	hear_all("abc", HOST_EV_STARTED);
+	return round_number(r);
+}
+
+static const char *recorded(uint64_t round)
+{
+	round_recorded(r, round, now);
+	return orders();
+}
+
+START_TEST(a_store_knows_of_a_host_before_it_starts)
+{
+	uint64_t round = three_recorded();
+
 	/* It is to forget the host that is gone, too. */
 	ck_assert_str_eq(lose("b"), "vacate b, drop b (lost), record");
 	join("d");
 	ck_assert_str_eq(hear("d", HOST_EV_PREPARED), "");
-	round_recorded(r, round, now);
-	ck_assert_str_eq(orders(), "record");
-	round_recorded(r, round - 1, now);
-	ck_assert_str_eq(orders(), "");
-	round_recorded(r, round, now);
-	ck_assert_str_eq(orders(), "take d");
+	ck_assert_str_eq(recorded(round), "record");
+	ck_assert_str_eq(recorded(round - 1), "");
+	ck_assert_str_eq(recorded(round), "take d");
+}
+END_TEST
+
+START_TEST(a_record_is_not_about_the_host_that_prepares_next)
+{
+	uint64_t round = three_recorded();
+
+	lose("b");
+	recorded(round);
+	join("d");
+	ck_assert_str_eq(hear("d", HOST_EV_PREPARED), "record");
+	lose("d");
+	join("e");
+	ck_assert_str_eq(hear("e", HOST_EV_PREPARED), "");
+	ck_assert_str_eq(recorded(round), "record");
+	ck_assert_str_eq(recorded(round), "take e");
 }
 END_TEST
 
@@ -380,6 +421,7 @@ int main(void)
 	tcase_add_test(t, a_failure_meanwhile_begins_a_round_with_all);
 	tcase_add_test(t, an_end_meanwhile_tells_the_host_that_prepares);
 	tcase_add_test(t, a_rank_that_was_taken_belongs_to_who_took_it);
+	tcase_add_test(t, a_host_that_waits_loses_its_claim_to_who_takes_its_seat);
 	tcase_add_test(t, where_none_is_left_the_round_is_over);
 	tcase_add_test(t, a_seat_that_none_takes_is_late_and_free_for_longer);
 	tcase_add_test(t, a_host_that_does_not_fit_gets_in_as_others_once_the_seat_is_late);
@@ -387,6 +429,7 @@ int main(void)
 	tcase_add_test(t, min_hosts_again_end_the_wait);
 	tcase_add_test(t, held_seats_are_not_taken);
 	tcase_add_test(t, a_store_knows_of_a_host_before_it_starts);
+	tcase_add_test(t, a_record_is_not_about_the_host_that_prepares_next);
 	suite_add_tcase(s, t);
 	run = srunner_create(s);
 	srunner_run_all(run, CK_NORMAL);

@@ -173,8 +173,8 @@ static void walks_end(const char *name)
 	if (getenv("ROUNDS_FIGURES"))
 		fprintf(stderr,
 			"%s: %lu states, %lu steps, %lu recoveries, %lu steps at most, "
-			"%lu rounds, %lu heads, %lu rounds started without the store\n",
-			name, states, steps, recoveries, longest, rounds_run, heads_led,
+			"%lu rounds, %lu seats, %lu heads, %lu rounds started without the store\n",
+			name, states, steps, recoveries, longest, rounds_run, seats_taken, heads_led,
 			heads_alone);
 }
 
@@ -196,6 +196,17 @@ START_TEST(all_orders_from_a_round_that_runs)
 	some_run(HOSTS);
 	walk(walk_length(3, 2, 1));
 	walks_end("from a round that runs");
+}
+END_TEST
+
+START_TEST(all_orders_where_seats_are_taken_in_the_round_that_runs)
+{
+	seen_begin();
+	world_new();
+	w.alone = true;
+	some_run(HOSTS);
+	walk(walk_length(3, 2, 1));
+	walks_end("from a round whose seats are kept");
 }
 END_TEST
 
@@ -232,6 +243,7 @@ static void random_life(uint32_t *seed)
 
 	world_new();
 	w.on_join = next_random(seed) % 3;
+	w.alone = next_random(seed) % 2;
 	w.prepare_ms = fine ? TENTH : STEP;
 	w.stop_ms = STEP * (1 + next_random(seed) % 2 * 9);
 	w.ttl_ms = LEASE / 2 * (1 + next_random(seed) % 4);
@@ -275,8 +287,10 @@ START_TEST(random_lives)
 	if (getenv("ROUNDS_FIGURES"))
 		fprintf(stderr,
 			"random: %lu steps, %lu recoveries, %lu steps at most, %lu rounds, "
-			"%lu heads, %lu rounds started without the store\n",
-			steps, recoveries, longest, rounds_run, heads_led, heads_alone);
+			"%lu seats, %lu heads, %lu rounds started without the store\n",
+			steps, recoveries, longest, rounds_run, seats_taken, heads_led,
+			heads_alone);
+	ck_assert_uint_gt(seats_taken, 0);
 }
 END_TEST
 
@@ -579,6 +593,7 @@ int main(void)
 	tcase_add_test(t, a_record_that_comes_late_changes_nothing);
 	tcase_add_test(t, all_orders_from_the_first_head);
 	tcase_add_test(t, all_orders_from_a_round_that_runs);
+	tcase_add_test(t, all_orders_where_seats_are_taken_in_the_round_that_runs);
 	tcase_add_test(t, all_orders_from_two_heads);
 	tcase_add_test(t, those_who_stay_with_the_old_head_live_as_long_as_they_may);
 	tcase_add_test(t, a_member_lives_a_lease_after_its_head);
