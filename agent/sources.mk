@@ -25,6 +25,7 @@ agent_SRC := \
 	agent/hosts/head_logs.c \
 	agent/hosts/head_quarantine.c \
 	agent/hosts/head_save.c \
+	agent/hosts/head_seats.c \
 	agent/hosts/head_say.c \
 	agent/hosts/head_tenure.c \
 	agent/hosts/lead.c \

@@ -26,21 +26,21 @@ static json_t *describe_role(const struct spec_role *role, int n, int first_rank
 		first_rank, "first_index", first_index);
 }
 
-/* The workers of each role on that host. */
-static json_t *describe_roles(const struct head *h, const struct round_host *host)
+/* The workers of each role on the host of that seat. */
+static json_t *describe_roles(const struct head *h, const int *replicas, int group_rank,
+	int first_rank, const int *first_index)
 {
 	const struct ranked_roles roles = { .n = (int)h->spec->n_roles,
 		.first_only = h->first_only };
-	const struct ranked_host ranked = { .replicas = host->replicas };
-	int rank = host->first_rank;
+	const struct ranked_host ranked = { .replicas = replicas };
+	int rank = first_rank;
 	json_t *list = json_array();
 
 	for (int i = 0; i < roles.n; i++) {
-		int n = host_ranks_replicas(&ranked, &roles, i, host->group_rank);
+		int n = host_ranks_replicas(&ranked, &roles, i, group_rank);
 
 		if (n)
-			json_add(list,
-				describe_role(&h->spec->roles[i], n, rank, host->first_index[i]));
+			json_add(list, describe_role(&h->spec->roles[i], n, rank, first_index[i]));
 		rank += n;
 	}
 	return list;
@@ -59,11 +59,13 @@ static json_t *describe_member(const struct head *h, const struct round_host *r)
 	if (r->kept_until_ms)
 		json_put_int(
 			host, "quarantine_us", describe_real_us((int64_t)r->kept_until_ms * 1000));
-	if (r->round && r->round == round_number(h->round)) {
+	if (r->round && r->round == round_number(h->round) && r->group_rank >= 0) {
 		json_put_int(host, "group_rank", r->group_rank);
 		json_put_int(host, "first_rank", r->first_rank);
 		json_put_int(host, "workers", r->workers);
-		json_put(host, "roles", describe_roles(h, r));
+		json_put(host, "roles",
+			describe_roles(h, r->replicas, r->group_rank, r->first_rank,
+				r->first_index));
 	}
 	if (!x)
 		return host;
@@ -75,14 +77,28 @@ static json_t *describe_member(const struct head *h, const struct round_host *r)
 	return host;
 }
 
+/* A seat that no host has: by the name of the one that had it. */
+static json_t *describe_seat(const struct head *h, const struct round_seat *s)
+{
+	return json_pack("{s:s, s:s, s:b, s:i, s:i, s:i, s:o}", "host", s->name, "state", "vacant",
+		"leads", 0, "group_rank", s->group_rank, "first_rank", s->first_rank, "workers",
+		s->workers, "roles",
+		describe_roles(
+			h, s->replicas, s->group_rank, s->first_rank, s->first_index));
+}
+
 json_t *head_hosts_json(const struct head *h)
 {
+	const struct round_seat *seat = NULL;
 	const struct round_host *r = NULL;
 	json_t *list = json_array();
 
 	while ((r = round_next_host(h->round, r ? r->number : -1)))
 		if (r->state != HOST_GONE && r->number < h->n_members)
 			json_add(list, describe_member(h, r));
+	while ((seat = round_next_seat(h->round, seat)))
+		if (!seat->host)
+			json_add(list, describe_seat(h, seat));
 	return list;
 }
 

@@ -61,7 +61,7 @@ static void head_admit(struct head *h, const struct round_order *o)
 		return;
 	h->members[o->host] = x;
 	x->number = o->host;
-	x->recording = x->recorded = x->known = false;
+	x->recording = x->recorded = x->known = x->vacated = false;
 	LIST_REMOVE(x, entry);
 	x->sharing = sharing_host_new(h->sharing, x);
 	lease_add(&h->leases, &x->lease, hosts_now_ms());
@@ -115,7 +115,7 @@ static void head_drop(struct head *h, const struct round_order *o)
 	const char *how = head_dropped_how(o->why);
 
 	if (o->why == ROUND_WHY_LOST)
-		head_lost(h, head_host_name(h, o->host));
+		head_lost(h, head_host_name(h, o->host), x && x->vacated);
 	if (!x) /* it had not come since the head before */
 		return;
 	head_tenure_dropped(h, x);
@@ -131,7 +131,6 @@ static void head_drop(struct head *h, const struct round_order *o)
 	calls_out_cut(&x->calls, how);
 	lease_remove(&h->leases, &x->lease);
 	h->members[o->host] = NULL;
-	head_forget_workers(x);
 	x->number = -1;
 	LIST_INSERT_HEAD(&h->unjoined, x, entry);
 	x->sharing = sharing_host_free(x->sharing);
@@ -169,8 +168,19 @@ static enum group_goal head_goal(const struct head *h)
 	}
 }
 
-static void head_do(
-	struct head *h, const struct round_order *o, struct head_texts *texts, bool *ret_started)
+/* Whether a STOP is for all hosts; else its host leaves, and the others go on. */
+static bool head_stops(const struct head *h)
+{
+	return round_state(h->round) != ROUND_STARTING && round_state(h->round) != ROUND_RUNNING;
+}
+
+/* What follows when all orders are carried out. */
+struct head_after {
+	struct head_texts texts;
+	bool started, vacated, late;
+};
+
+static void head_do(struct head *h, const struct round_order *o, struct head_after *after)
 {
 	struct head_host *x = head_member(h, o->host);
 
@@ -186,13 +196,20 @@ static void head_do(
 			head_say_assign(h, x);
 		break;
 	case ROUND_ORDER_START:
-		*ret_started = true;
+		after->started = true;
+		break;
+	case ROUND_ORDER_TAKE:
+		if (x)
+			head_take(h, x);
 		break;
 	case ROUND_ORDER_STOP:
-		head_spare_later(h);
-		sharing_group_stop(h->sharing, head_goal(h), *h->cause ? h->cause : h->change);
+		if (head_stops(h)) {
+			head_spare_later(h);
+			sharing_group_stop(
+				h->sharing, head_goal(h), *h->cause ? h->cause : h->change);
+		}
 		if (x)
-			head_say_stop(h, x, texts);
+			head_say_stop(h, x, &after->texts);
 		break;
 	case ROUND_ORDER_END:
 		if (!h->verdict) /* no worker lived when the end was decided */
@@ -202,13 +219,18 @@ static void head_do(
 			lead_note_end(h->hosts->lead);
 		}
 		if (x)
-			head_say_end(h, x, texts);
+			head_say_end(h, x, &after->texts);
 		break;
 	case ROUND_ORDER_LEAVE_OUT:
 		head_leave_out(h, o);
 		break;
 	case ROUND_ORDER_DROP:
 		head_drop(h, o);
+		break;
+	case ROUND_ORDER_VACATE:
+		after->vacated = true;
+		if (x)
+			head_vacate(h, x);
 		break;
 	case ROUND_ORDER_RECORD:
 		lead_record(h->hosts->lead);
@@ -219,6 +241,9 @@ static void head_do(
 		break;
 	case ROUND_ORDER_SAVE:
 		head_save(h);
+		break;
+	case ROUND_ORDER_LATE:
+		after->late = true;
 		break;
 	case ROUND_ORDER_REST:
 		head_round_over(h);
@@ -252,19 +277,23 @@ void head_arm(struct head *h)
 
 void head_carry_out(struct head *h)
 {
-	_cleanup_(head_texts_fini) struct head_texts texts = { .stop = NULL };
-	bool started = false;
+	struct head_after after = { .started = false };
 	int n;
 	const struct round_order *orders = round_orders(h->round, &n);
 
 	for (int i = 0; i < n; i++)
-		head_do(h, &orders[i], &texts, &started);
-	if (started) {
+		head_do(h, &orders[i], &after);
+	head_texts_fini(&after.texts);
+	if (after.started) {
 		head_relay_begin(h);
-		head_logs_begin(h);
+		head_logs_begin(h, NULL);
 		head_round_begins(h);
 		head_say_start_all(h);
 	}
+	if (after.vacated)
+		head_seats_vacated(h);
+	if (after.late)
+		head_seats_late(h);
 	head_arm(h);
 	hosts_settle(h->hosts);
 }
@@ -292,6 +321,7 @@ static void head_on_timer(void *arg)
 static int head_round_new(struct head *h, const json_t *state)
 {
 	const struct spec_rendezvous *z = &h->spec->rendezvous;
+	_cleanup_free_ bool *alone = calloc(h->spec->n_roles, sizeof(*alone));
 	struct round_config c = {
 		.min = z->nodes_min,
 		.max = z->nodes_max,
@@ -313,8 +343,14 @@ static int head_round_new(struct head *h, const json_t *state)
 		.records = z->backend == SPEC_RENDEZVOUS_ETCD,
 	};
 
-	for (size_t i = 0; i < h->spec->n_roles; i++)
+	if (!alone)
+		return -ENOMEM;
+	for (size_t i = 0; i < h->spec->n_roles; i++) {
 		h->first_only[i] = h->spec->roles[i].leader;
+		alone[i] = spec_scope_worker(h->spec, &h->spec->roles[i]);
+	}
+	/* The others would look for these workers at the addresses in their TF_CONFIG. */
+	c.alone = spec_tf_config(h->spec) ? NULL : alone;
 	h->round = round_new(&c, hosts_now_ms());
 	h->gone_acked_ms = TENURE_NEVER;
 	return h->round ? head_remember(h, state) : -ENOMEM;
@@ -406,7 +442,8 @@ struct head *head_free(struct head *h)
 	free(h->members);
 	free(h->digest);
 	free(h->first_only);
-	free(h->failed);
+	free(h->workers);
+	free(h->start);
 	free(h);
 	return NULL;
 }

@@ -43,11 +43,12 @@ void head_round_begins(struct head *h)
 	json_decref(h->told_cause);
 	h->root_cause = h->told_cause = NULL;
 	memset(&h->decision, 0, sizeof(h->decision));
-	free(h->failed);
-	h->n_failed = round_world(h->round)->workers;
-	h->failed = calloc((size_t)h->n_failed + 1, sizeof(*h->failed));
-	if (!h->failed)
-		h->n_failed = 0;
+	free(h->workers);
+	h->n_workers = h->left = round_world(h->round)->workers;
+	h->succeeded = 0;
+	h->workers = calloc((size_t)h->n_workers + 1, sizeof(*h->workers));
+	if (!h->workers)
+		h->n_workers = 0;
 }
 
 /* Whether the workers of the present round execute, and nothing was decided about their end. */
@@ -152,9 +153,9 @@ static void decide_add_failure(struct head *h, const json_t *failure)
 	bool collateral = json_get_bool(failure, "collateral", false);
 	json_t *copy;
 
-	if (rank < 0 || rank >= h->n_failed || h->failed[rank])
+	if (rank < 0 || rank >= h->n_workers || h->workers[rank].failed)
 		return;
-	h->failed[rank] = true;
+	h->workers[rank].failed = true;
 	if (collateral && h->collateral)
 		return;
 	h->collateral = h->collateral || collateral;
@@ -167,38 +168,23 @@ static void decide_add_failure(struct head *h, const json_t *failure)
 		failure_list_cut(h->failures, FAILURES_MAX / 2);
 }
 
-void head_forget_workers(struct head_host *x)
-{
-	x->head->left -= x->left;
-	x->head->succeeded -= x->succeeded;
-	x->left = x->succeeded = 0;
-}
-
 /* A worker has ended. */
-static void decide_end_of(struct head_host *x, int rank, bool success)
+static void decide_end_of(struct head *h, int rank, bool success)
 {
-	int place = rank - x->first_rank;
-
-	if (place < 0 || place >= x->n_ends || x->ends[place] != END_NONE)
+	if (rank < 0 || rank >= h->n_workers || h->workers[rank].end != END_NONE)
 		return;
-	x->ends[place] = success ? END_SUCCESS : END_OTHER;
-	x->left--;
-	x->head->left--;
-	x->succeeded += success;
-	x->head->succeeded += success;
+	h->workers[rank].end = success ? END_SUCCESS : END_OTHER;
+	h->left--;
+	h->succeeded += success;
 }
 
-static void decide_start_of(struct head_host *x, int rank)
+static void decide_start_of(struct head *h, int rank)
 {
-	int place = rank - x->first_rank;
-
-	if (place < 0 || place >= x->n_ends || x->ends[place] == END_NONE)
+	if (rank < 0 || rank >= h->n_workers || h->workers[rank].end == END_NONE)
 		return;
-	x->succeeded -= x->ends[place] == END_SUCCESS;
-	x->head->succeeded -= x->ends[place] == END_SUCCESS;
-	x->ends[place] = END_NONE;
-	x->left++;
-	x->head->left++;
+	h->succeeded -= h->workers[rank].end == END_SUCCESS;
+	h->workers[rank].end = END_NONE;
+	h->left++;
 }
 
 bool head_stop(struct head *h, int64_t timeout_ms, const char *why)
@@ -285,7 +271,7 @@ void head_worker_changed(struct head *h, struct head_host *x, const json_t *repo
 	bool ok = json_object_get(exit, "code") && !json_get_int(exit, "code", 1);
 
 	if (!strcmp(event, "started")) {
-		decide_start_of(x, rank);
+		decide_start_of(h, rank);
 		return;
 	}
 	/* A failure follows its Report. */
@@ -293,18 +279,24 @@ void head_worker_changed(struct head *h, struct head_host *x, const json_t *repo
 		!strcmp(json_get_string(report, "state", ""), "failed") ||
 		json_get_bool(report, "alone", false))
 		return;
-	decide_end_of(x, rank, ok);
+	decide_end_of(h, rank, ok);
 	if (ok && !h->leader_over && decide_is_open(h) && decide_is_leader(h, worker))
 		decide_leader_over(h, worker);
-	if (!x->left)
-		decide_all_ended(h);
+	decide_all_ended(h);
 	head_decide_held(h);
+}
+
+void head_workers_over(struct head *h, int first_rank, int n)
+{
+	for (int rank = first_rank; rank < first_rank + n; rank++)
+		decide_end_of(h, rank, false);
+	decide_all_ended(h);
 }
 
 void head_worker_failed(struct head *h, struct head_host *x, const json_t *failure, bool over)
 {
 	if (h->leader_over) { /* the group waits for its end, however that is */
-		decide_end_of(x, (int)json_get_int(failure, "rank", -1), false);
+		decide_end_of(h, (int)json_get_int(failure, "rank", -1), false);
 		decide_all_ended(h);
 		return;
 	}
@@ -460,6 +452,7 @@ void head_noticed(struct head_host *x, const json_t *notice)
 	if (!decide_is_open(h))
 		return; /* its workers are being stopped anyway */
 	x->noticed = h->on_notice = true;
+	head_hold_seats(h);
 	snprintf(h->notice_text, sizeof(h->notice_text), "host %s has a notice of preemption",
 		head_host_name(h, x->number));
 	FEATURES_CALL(h->hosts->sv, hosts_notice, h->hosts->sv,
@@ -473,6 +466,7 @@ void head_save(struct head *h)
 	if (!decide_is_open(h))
 		return;
 	h->saving = h->on_notice = true;
+	head_hold_seats(h);
 	FEATURES_CALL(h->hosts->sv, hosts_notice, h->hosts->sv, "hosts", h->change, SPEC_UNSET,
 		SPEC_UNSET);
 }
@@ -518,6 +512,11 @@ static void decide_spare(struct head *h)
 		if (!round_hear(h->round, i, HOST_EV_LEAVE, 0, hosts_now_ms()))
 			head_carry_out(h);
 	}
+	if (!decide_is_open(h))
+		return;
+	/* The others would go on without those hosts, but their workers have left, too. */
+	round_restart(h->round, 0, hosts_now_ms());
+	head_carry_out(h);
 }
 
 /* All have saved: the next round has who has come, and counts as no restart. */
@@ -588,6 +587,8 @@ void head_give_up(struct head *h)
 		n, h->spec->rendezvous.nodes_min,
 		duration_format(h->spec->rendezvous.join_timeout_ms, limit), n ? names : "none");
 	h->end = (struct group){ .state = GROUP_FAILED, .goal = GOAL_TIMEOUT };
+	h->decided = true;
+	snprintf(h->cause, sizeof(h->cause), "%.500s", h->end_text);
 	h->why = "timeout";
 	decide_verdict(h);
 }

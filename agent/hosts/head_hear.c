@@ -22,7 +22,6 @@ struct head_host *head_host_free(struct head_host *x)
 		LIST_REMOVE(x, entry);
 	} else {
 		lease_remove(&h->leases, &x->lease);
-		head_forget_workers(x);
 		h->members[x->number] = NULL;
 	}
 	calls_out_cut(&x->calls, "it was lost");
@@ -33,7 +32,6 @@ struct head_host *head_host_free(struct head_host *x)
 	free(x->master_addr);
 	json_decref(x->addresses);
 	json_decref(x->join);
-	free(x->ends);
 	free(x);
 	return NULL;
 }
@@ -275,7 +273,7 @@ static int check_prepared(const struct head_host *x, const json_t *p, struct err
 	if (addr && strlen(addr) >= HOSTS_ADDRESS)
 		return error_field(err, -EPROTO, "master_addr", "expected at most %d bytes",
 			HOSTS_ADDRESS - 1);
-	if (host->group_rank == 0 && (!addr || !json_get_int(p, "master_port", 0)))
+	if (host->group_rank == 0 && !host->seat && (!addr || !json_get_int(p, "master_port", 0)))
 		return error_field(err, -EPROTO, "master_port",
 			"expected the address and the port of the master");
 	return check_addresses(x, host, json_get_array(p, "addresses"), err);

@@ -435,7 +435,7 @@ int head_logs(struct head *h, struct varlink_call *call, json_t *p)
 	return 0;
 }
 
-void head_logs_begin(struct head *h)
+void head_logs_begin(struct head *h, const struct head_host *only)
 {
 	struct group_logs *g;
 
@@ -444,7 +444,8 @@ void head_logs_begin(struct head *h)
 			struct head_host *x = h->members[i];
 			const struct round_host *host = x ? round_host(h->round, i) : NULL;
 
-			if (host && x->link && host->state == HOST_STARTING)
+			if (host && x->link && host->state == HOST_STARTING &&
+				(!only || x == only))
 				logs_ask(g, x, true);
 		}
 }

@@ -42,11 +42,11 @@ static void quarantine_note_fault(struct head *h, const char *name, const char *
 	quarantine_tell_rounds(h, name, until);
 }
 
-void head_lost(struct head *h, const char *name)
+void head_lost(struct head *h, const char *name, bool kept)
 {
 	if (h->turning_away)
 		return;
-	h->lost_one = true;
+	h->lost_one |= !kept;
 	quarantine_note_fault(h, name, "it was lost");
 }
 

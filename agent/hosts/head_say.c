@@ -92,14 +92,18 @@ void head_say_assign(struct head *h, struct head_host *x)
 	int ports;
 
 	json_put_int(body, "round", (int64_t)host->round);
-	json_put_int(body, "attempt", h->attempt);
+	json_put_int(body, "attempt", h->attempt - (host->seat != NULL));
 	json_put_int(body, "restarts", h->budget.used);
 	json_put_int(body, "group_rank", host->group_rank);
 	json_put_int(body, "group_size", world->hosts);
 	json_put_int(body, "world_size", world->workers);
 	json_put(body, "places", say_places(h, host, &ports));
 	json_put_int(body, "ports", spec_tf_config(h->spec) ? ports : 0);
-	json_put(body, "master", json_boolean(host->group_rank == 0));
+	json_put(body, "master", json_boolean(host->group_rank == 0 && !host->seat));
+	if (host->seat)
+		json_put(body, "starts",
+			sharing_group_starts_json(
+				h->sharing, host->first_rank, host->workers));
 	if (h->told_cause)
 		json_put(body, "failure", json_incref(h->told_cause));
 	head_say(x, "Assign", body);
@@ -133,30 +137,22 @@ static char *say_start_text(const struct head *h)
 	return json_dumps(body, JSON_COMPACT);
 }
 
-static void begin_round(struct head_host *x, const struct round_host *host)
+void head_say_start(struct head *h, struct head_host *x)
 {
-	free(x->ends);
-	x->ends = calloc((size_t)host->workers + 1, sizeof(*x->ends));
-	x->n_ends = x->ends ? host->workers : 0;
-	x->first_rank = host->first_rank;
-	x->left = host->workers;
-	x->head->left += x->left;
+	x->vacated = false;
+	say_text(x, "Start", h->start);
 }
 
 void head_say_start_all(struct head *h)
 {
-	_cleanup_free_ char *text = say_start_text(h);
-
+	free(h->start);
+	h->start = say_start_text(h);
 	for (int i = 0; i < h->n_members; i++) {
 		struct head_host *x = h->members[i];
 		const struct round_host *host = x ? round_host(h->round, i) : NULL;
 
-		if (x)
-			head_forget_workers(x);
-		if (!host || host->state != HOST_STARTING)
-			continue;
-		begin_round(x, host);
-		say_text(x, "Start", text);
+		if (host && host->state == HOST_STARTING)
+			head_say_start(h, x);
 	}
 }
 

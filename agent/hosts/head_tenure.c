@@ -34,11 +34,18 @@ void head_tenure_dropped(struct head *h, const struct head_host *x)
 		h->gone_acked_ms = x->acked_ms;
 }
 
+bool head_may_have_workers(const struct head *h, const struct round_host *host)
+{
+	return host->round == round_number(h->round) &&
+	       (host->state == HOST_PREPARED || host->state == HOST_STARTING ||
+		       host->state == HOST_RUNNING || host->state == HOST_STOPPING);
+}
+
 static bool tenure_takes_part(const struct head *h, const struct head_host *x)
 {
 	const struct round_host *host = x ? round_host(h->round, x->number) : NULL;
 
-	return host && host->round == round_number(h->round) && host->state == HOST_PREPARED;
+	return host && head_may_have_workers(h, host);
 }
 
 bool head_is_recorded(const struct head *h)
@@ -71,6 +78,9 @@ void head_recorded(struct head *h, uint64_t round, bool written)
 				h->members[i]->recorded = h->members[i]->known =
 					h->members[i]->recording;
 	}
+	/* In a round that runs, only the newest record counts. */
+	if (!written && round_state(h->round) != ROUND_RECORDING)
+		return;
 	round_recorded(h->round, round, hosts_now_ms());
 	head_carry_out(h);
 	lead_arm(tenure_lead(h));

@@ -98,7 +98,8 @@ static json_t *store_host(const struct round_host *host, int rank)
 static json_t *store_state(const struct head *h, int64_t term, json_t *hosts)
 {
 	json_t *all = json_pack("{s:I, s:I, s:i, s:o*, s:o*, s:s}", "term", (json_int_t)term,
-		"round", (json_int_t)round_number(h->round), "attempt", h->attempt + 1, "budget",
+		"round", (json_int_t)round_number(h->round), "attempt",
+		h->attempt + (round_state(h->round) == ROUND_RECORDING), "budget",
 		restart_save(&h->budget), "quarantine",
 		quarantine_save(&h->quarantine, hosts_now_ms(), loop_real_us() / 1000), "head",
 		supervisor_options(h->hosts->sv)->run);
@@ -115,7 +116,7 @@ json_t *lead_state_json(const struct head *h, int64_t term)
 	json_t *list = json_array();
 
 	while ((host = round_next_host(h->round, host ? host->number : -1)))
-		if (host->round == round_number(h->round) && host->state == HOST_PREPARED &&
+		if (head_may_have_workers(h, host) &&
 			json_add(list, store_host(host, host->group_rank)) < 0) {
 			json_decref(list);
 			return NULL;

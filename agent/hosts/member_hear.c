@@ -6,6 +6,7 @@
 #include "common/text/ranks.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 void member_seat_fini(struct member_seat *s)
 {
 	free(s->roles);
+	free(s->starts);
 	memset(s, 0, sizeof(*s));
 }
 
@@ -75,6 +77,30 @@ static int hear_place(const struct spec *spec, const json_t *place, int64_t worl
 		err, -EPROTO, "places", "expected roles of this host, got \"%.60s\"", name);
 }
 
+/* Where the attempt runs already: the next start of each worker. */
+static int hear_starts(const json_t *list, struct member_seat *s, struct error *err)
+{
+	const json_t *one;
+	size_t i;
+
+	if (!json_array_size(list))
+		return 0;
+	s->starts = calloc(json_array_size(list), sizeof(*s->starts));
+	if (!s->starts)
+		return error_set(err, -ENOMEM, "out of memory");
+	json_array_foreach (list, i, one) {
+		int64_t start = json_integer_value(one);
+
+		if (start < -1 || start >= INT_MAX)
+			return error_field(err, -EPROTO, "starts",
+				"expected numbers of starts or -1, got %lld", (long long)start);
+		s->starts[i] = (int)start;
+	}
+	s->seat.starts = s->starts;
+	s->seat.n_starts = (int)i;
+	return 0;
+}
+
 static int hear_assign(struct member *m, const json_t *p, struct error *err)
 {
 	const struct spec *spec = m->hosts->spec;
@@ -108,6 +134,11 @@ static int hear_assign(struct member *m, const json_t *p, struct error *err)
 		.world_size = (int)json_get_int(p, "world_size", 1),
 		.master = json_get_bool(p, "master", false),
 		.roles = s.roles };
+	r = hear_starts(json_get_array(p, "starts"), &s, err);
+	if (r < 0) {
+		member_seat_fini(&s);
+		return r;
+	}
 	member_seat_fini(&m->seat);
 	m->seat = s;
 	m->known_round = m->round = s.round;

@@ -15,6 +15,7 @@
  *   head_tenure.c  the head where etcd elects it: hosts that etcd knows, or knew
  *   lead*.c        who leads, where etcd says that (lead.h)
  *   head_quarantine.c  hosts that the group keeps out
+ *   head_seats.c   seats whose hosts are gone while the others go on
  *   head_save.c    the state of all hosts' workers, where one hangs
  *   deputy.c       the host that leads next
  *   relay.c        the way of workers' and operators' calls, and of their answers, over links
@@ -65,6 +66,7 @@ struct member_seat {
 	struct seat seat;
 	struct seat_role *roles; /* owned */
 	uint64_t round;
+	int *starts;	/* the same; NULL: the attempt is new */
 	bool addresses; /* the head wants those of this host's workers */
 };
 
@@ -176,17 +178,13 @@ struct head_host {
 	char *master_addr;
 	int master_port;
 	json_t *addresses; /* of its workers, for TF_CONFIG; or NULL */
-	/* The workers of the present round, from first_rank on. */
-	int first_rank, n_ends;
-	enum { END_NONE, END_SUCCESS, END_OTHER } * ends;
-	int left; /* that have not ended */
-	int succeeded;
 	LIST_ENTRY(head_host) entry;  /* while it is no member */
 	uint64_t since_ms;	      /* no member since */
 	struct link_beat beat;	      /* the last one */
 	struct sharing_host *sharing; /* while it is a member */
 	struct calls_out calls;	      /* to it */
 	bool fault;		      /* what it has just said breaks the protocol */
+	bool vacated;		      /* the others go on without its workers */
 	bool noticed;		      /* it has a notice of preemption in this round */
 	/* Where etcd elects the head. */
 	bool recording, recorded, known; /* it is in the state that is being written; may be in
@@ -224,7 +222,7 @@ struct head {
 	int attempt; /* STARTs before */
 	struct restart_budget budget;
 	struct quarantine quarantine;
-	bool lost_one;	   /* a host was lost in the present round */
+	bool lost_one;	   /* a host was lost in the present round, which ends for that */
 	bool turning_away; /* hosts that are dropped as lost are none */
 	struct restart_decision decision;
 	uint64_t started_ms;
@@ -236,10 +234,14 @@ struct head {
 	char consequence[320];
 	json_t *failures; /* of the present round, in the head's time */
 	json_t *held;	  /* those of them whose decision waits for a feature */
-	bool *failed;	  /* by rank: it has a failure */
-	bool collateral;  /* a collateral one is among failures */
-	int n_failed;
-	int left, succeeded; /* workers of the round, on hosts that are members */
+	/* Of each worker of the round, by its rank. */
+	struct head_worker {
+		bool failed; /* it has a failure */
+		enum { END_NONE, END_SUCCESS, END_OTHER } end;
+	} * workers;
+	int n_workers, left, succeeded;
+	bool collateral; /* a collateral failure is among failures */
+	char *start;	 /* the text of Start in this round */
 	json_t *root_cause;
 	json_t *told_cause; /* the same as Assign has it */
 	struct group end;   /* the final state and goal, once there is a verdict */
@@ -279,6 +281,8 @@ void head_arm(struct head *h);
 uint64_t head_acked_ms(const struct head *h);
 /* A member is dropped. */
 void head_tenure_dropped(struct head *h, const struct head_host *x);
+/* Whether it has workers of the present round, or is about to start them. */
+bool head_may_have_workers(const struct head *h, const struct round_host *host);
 /* Whether etcd is known to have all hosts of the round that is about to start. */
 bool head_is_recorded(const struct head *h);
 /* The state that has them is being written. */
@@ -306,13 +310,25 @@ bool head_tell_missing(struct head *h);
 void head_is_after(struct head *h, const char *agent);
 
 /* head_quarantine.c */
-/* That host was lost. */
-void head_lost(struct head *h, const char *name);
+/* That host was lost; kept: the others go on. */
+void head_lost(struct head *h, const char *name, bool kept);
 /* Call it before the last host of a round says that its workers are dead: the host whose worker was
  * the root cause is at fault. */
 void head_blame(struct head *h);
 /* Lets back the host of that name. 0; -EINVAL: it is not kept out. */
 int head_let_back(struct head *h, const char *name, const char *why, struct error *err);
+
+/* head_seats.c */
+/* The workers of x are dead, and the others go on; head_seats_vacated() follows. */
+void head_vacate(struct head *h, struct head_host *x);
+/* x is about to start the workers of such a host. */
+void head_take(struct head *h, struct head_host *x);
+/* Until the next round no host does. */
+void head_hold_seats(struct head *h);
+/* These two may call the rounds: there are new seats; none has taken some for long, and the verdict waits
+ * for their workers no longer. */
+void head_seats_vacated(struct head *h);
+void head_seats_late(struct head *h);
 
 /* head_say.c */
 /* Texts that are the same for all hosts, written for the first one; owned, or NULL. */
@@ -327,6 +343,7 @@ void head_say_admitted(struct head *h, struct head_host *x, uint64_t round);
 void head_say_assign(struct head *h, struct head_host *x);
 void head_say_stop(struct head *h, struct head_host *x, struct head_texts *texts);
 void head_say_start_all(struct head *h);
+void head_say_start(struct head *h, struct head_host *x);
 void head_say_end(struct head *h, struct head_host *x, struct head_texts *texts);
 void head_say_drain(struct head_host *x, const char *why);
 /* why: NULL, or why what was asked is not done. */
@@ -348,8 +365,8 @@ void head_unlink(struct head_host *x);
 void head_round_begins(struct head *h);
 /* The core shows the group's budget. */
 void head_show_budget(const struct head *h);
-/* It has no part in the round from now on. */
-void head_forget_workers(struct head_host *x);
+/* No host will start the n workers from that rank on that have not ended. */
+void head_workers_over(struct head *h, int first_rank, int n);
 /* A Report without a failure. */
 void head_worker_changed(struct head *h, struct head_host *x, const json_t *report);
 void head_worker_failed(struct head *h, struct head_host *x, const json_t *failure, bool over);
@@ -377,8 +394,8 @@ void head_restart_asked(struct head *h, const char *why);
 void head_leader_grace_over(void *arg);
 /* head_logs.c: what a handler returns. */
 int head_logs(struct head *h, struct varlink_call *call, json_t *p);
-/* A round is about to start. */
-void head_logs_begin(struct head *h);
+/* A round is about to start; x: only this host is. */
+void head_logs_begin(struct head *h, const struct head_host *x);
 /* The group is about to end, or has ended. */
 void head_logs_end(struct head *h);
 /* The head is about to end. */

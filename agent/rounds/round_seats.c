@@ -148,8 +148,11 @@ void round_seats_follow(
 	s->host = NULL;
 	s->recording = s->recorded = false;
 	r->offers = true;
-	if (!seats_in(before, SEATS_ALIVE))
+	if (!seats_in(before, SEATS_ALIVE)) {
+		h->group_rank = -1;
+		h->workers = 0;
 		return;
+	}
 	s->since_ms = now_ms;
 	r->record_due = true;
 	round_order(r, ROUND_ORDER_VACATE, ROUND_WHY_NONE, h);

@@ -61,10 +61,15 @@ static void say_to_all(const struct sharing_group *g, const char *method, const 
 		say_text(x, method, text);
 }
 
+static json_t *board_json(const struct sharing_group *g)
+{
+	return json_pack("{s:I, s:I, s:b}", "notice", (json_int_t)g->notice, "save_at",
+		(json_int_t)g->save_at, "error", g->error);
+}
+
 static void say_board(const struct sharing_group *g)
 {
-	_cleanup_json_ json_t *body = json_pack("{s:I, s:I, s:b}", "notice", (json_int_t)g->notice,
-		"save_at", (json_int_t)g->save_at, "error", g->error);
+	_cleanup_json_ json_t *body = board_json(g);
 
 	say_to_all(g, "Board", body);
 }
@@ -397,6 +402,69 @@ static void has_started_again(struct sharing_group *g, struct worker *w, const j
 	FEATURES_CALL(g->sv, hosts_worker_started, g->sv, w);
 }
 
+static void vacate_worker(struct sharing_group *g, struct worker *w, const char *why)
+{
+	bool recovers = w->role->recoverable && !g->state.leader_over && !(g->notice & 1);
+
+	if (!worker_alive(w))
+		return;
+	group_hear_last_calls(g, w);
+	if (g->host_of[w->place])
+		group_connections_renew(g->host_of[w->place]);
+	w->pid = 0;
+	w->ended_us = (int64_t)loop_real_us();
+	w->state = WORKER_WAITING;
+	snprintf(w->exit.text, sizeof(w->exit.text), "%s", why);
+	commons_worker_ended(g->commons, w, recovers);
+	FEATURES_CALL(g->sv, hosts_worker_exited, g->sv, w, NULL);
+}
+
+void sharing_group_vacate(struct sharing_group *g, int first_rank, int n, const char *why)
+{
+	for (int rank = first_rank; rank < first_rank + n && rank < g->n_workers; rank++) {
+		vacate_worker(g, &g->workers[rank], why);
+		if (g->host_of[rank])
+			g->host_of[rank]->n_workers = 0;
+		g->host_of[rank] = NULL;
+	}
+}
+
+json_t *sharing_group_starts_json(const struct sharing_group *g, int first_rank, int n)
+{
+	json_t *list = json_array();
+
+	for (int rank = first_rank; rank < first_rank + n; rank++) {
+		const struct worker *w = rank < g->n_workers ? &g->workers[rank] : NULL;
+
+		json_add(list,
+			json_integer(!w ? 1 : w->state == WORKER_SUCCEEDED ? -1 : w->start + 1));
+	}
+	return list;
+}
+
+void sharing_group_take(struct sharing_group *g, struct sharing_host *x, int first_rank, int n)
+{
+	_cleanup_json_ json_t *body = board_json(g);
+
+	x->first_rank = first_rank;
+	for (int rank = first_rank; rank < first_rank + n && rank < g->n_workers; rank++) {
+		g->workers[rank].start += g->workers[rank].state != WORKER_SUCCEEDED;
+		g->host_of[rank] = x;
+		x->n_workers++;
+	}
+	say(x, "Board", body);
+}
+
+void sharing_group_give_up(struct sharing_group *g, int first_rank, int n)
+{
+	for (int rank = first_rank; rank < first_rank + n && rank < g->n_workers; rank++) {
+		struct worker *w = &g->workers[rank];
+
+		if (!worker_alive(w) && w->state == WORKER_WAITING)
+			is_over(g, w, NULL);
+	}
+}
+
 bool sharing_group_is_called(const struct sharing_group *g, int64_t rank, const char *name)
 {
 	if (rank < 0 || rank >= g->n_workers)
@@ -428,6 +496,7 @@ json_t *sharing_group_results_json(const struct sharing_group *g)
 {
 	return commons_results_json(g->commons);
 }
+
 static int open_commons(struct sharing_group *g)
 {
 	const struct commons_options opt = {

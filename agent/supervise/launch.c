@@ -334,7 +334,9 @@ static int launch_all(struct supervisor *sv, bool *ret_delayed)
 		struct worker *w = &sv->workers[i];
 		uint64_t delay = launch_delay(w);
 
-		if (w->on_purpose) {
+		if (w->state == WORKER_SUCCEEDED) {
+			continue; /* on another host, before this one took its seat */
+		} else if (w->on_purpose) {
 			worker_set_state(w, WORKER_STOPPED, "stopped on request");
 		} else if (delay) {
 			lifecycle_start_in(sv, w, delay);

@@ -44,12 +44,26 @@ static struct supervisor_seat *seat_copy(const struct supervisor *sv, const stru
 	memcpy(roles, seat->roles, n * sizeof(*roles));
 	s->seat = *seat;
 	s->seat.roles = roles;
+	s->seat.starts = NULL;
 	return s;
+}
+
+/* The workers of this host had earlier starts in the attempt, on another one. */
+static void seat_count_starts(struct supervisor *sv, const struct seat *seat)
+{
+	for (int i = 0; i < sv->n_workers && i < seat->n_starts; i++) {
+		if (seat->starts[i] < 0)
+			worker_set_state(&sv->workers[i], WORKER_SUCCEEDED,
+				"it had succeeded on another host");
+		else
+			sv->workers[i].start = seat->starts[i];
+	}
 }
 
 int supervisor_prepare(struct supervisor *sv, const struct seat *seat, struct error *err)
 {
 	struct supervisor_seat *s = seat_copy(sv, seat);
+	int r;
 
 	if (!s)
 		return error_set(err, -ENOMEM, "out of memory");
@@ -59,7 +73,10 @@ int supervisor_prepare(struct supervisor *sv, const struct seat *seat, struct er
 	sv->budget.used = seat->restarts;
 	for (size_t i = 0; i < sv->spec->n_roles; i++)
 		sv->replicas[i] = seat->roles[i].replicas;
-	return launch_prepare(sv, seat->master, err);
+	r = launch_prepare(sv, seat->master, err);
+	if (!r)
+		seat_count_starts(sv, seat);
+	return r;
 }
 
 void supervisor_show_budget(struct supervisor *sv, const struct restart_budget *b)

@@ -24,4 +24,8 @@ struct seat {
 	int world_size;		       /* WORLD_SIZE: workers of all hosts */
 	bool master;		       /* this host claims MASTER_PORT */
 	const struct seat_role *roles; /* in the order of the specification; borrowed */
+	/* Of each worker, where others of the attempt run already: the number of its next start,
+	 * or -1: it has succeeded, and is not started. Borrowed; NULL: the attempt is new. */
+	const int *starts;
+	int n_starts;
 };
