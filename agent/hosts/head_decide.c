@@ -45,7 +45,7 @@ void head_round_begins(struct head *h)
 	memset(&h->decision, 0, sizeof(h->decision));
 	free(h->workers);
 	h->n_workers = h->left = round_world(h->round)->workers;
-	h->succeeded = 0;
+	h->succeeded = h->lost = 0;
 	h->workers = calloc((size_t)h->n_workers + 1, sizeof(*h->workers));
 	if (!h->workers)
 		h->n_workers = 0;
@@ -169,13 +169,14 @@ static void decide_add_failure(struct head *h, const json_t *failure)
 }
 
 /* A worker has ended. */
-static void decide_end_of(struct head *h, int rank, bool success)
+static void decide_end_of(struct head *h, int rank, enum head_worker_end end)
 {
 	if (rank < 0 || rank >= h->n_workers || h->workers[rank].end != END_NONE)
 		return;
-	h->workers[rank].end = success ? END_SUCCESS : END_OTHER;
+	h->workers[rank].end = end;
 	h->left--;
-	h->succeeded += success;
+	h->succeeded += end == END_SUCCESS;
+	h->lost += end == END_LOST;
 }
 
 static void decide_start_of(struct head *h, int rank)
@@ -183,6 +184,7 @@ static void decide_start_of(struct head *h, int rank)
 	if (rank < 0 || rank >= h->n_workers || h->workers[rank].end == END_NONE)
 		return;
 	h->succeeded -= h->workers[rank].end == END_SUCCESS;
+	h->lost -= h->workers[rank].end == END_LOST;
 	h->workers[rank].end = END_NONE;
 	h->left++;
 }
@@ -259,7 +261,10 @@ static void decide_all_ended(struct head *h)
 {
 	/* On a notice there is more to look at: head_preempted(). */
 	if (!h->on_notice && decide_is_open(h) && !h->left && h->succeeded)
-		decide_succeeded(h, h->leader_over ? h->leader_text : "all workers succeeded");
+		decide_succeeded(h,
+			h->leader_over ? h->leader_text
+			: h->lost      ? "all workers succeeded but those of lost hosts"
+				       : "all workers succeeded");
 }
 
 void head_worker_changed(struct head *h, struct head_host *x, const json_t *report)
@@ -279,7 +284,7 @@ void head_worker_changed(struct head *h, struct head_host *x, const json_t *repo
 		!strcmp(json_get_string(report, "state", ""), "failed") ||
 		json_get_bool(report, "alone", false))
 		return;
-	decide_end_of(h, rank, ok);
+	decide_end_of(h, rank, ok ? END_SUCCESS : END_OTHER);
 	if (ok && !h->leader_over && decide_is_open(h) && decide_is_leader(h, worker))
 		decide_leader_over(h, worker);
 	decide_all_ended(h);
@@ -289,14 +294,14 @@ void head_worker_changed(struct head *h, struct head_host *x, const json_t *repo
 void head_workers_over(struct head *h, int first_rank, int n)
 {
 	for (int rank = first_rank; rank < first_rank + n; rank++)
-		decide_end_of(h, rank, false);
+		decide_end_of(h, rank, END_LOST);
 	decide_all_ended(h);
 }
 
 void head_worker_failed(struct head *h, struct head_host *x, const json_t *failure, bool over)
 {
 	if (h->leader_over) { /* the group waits for its end, however that is */
-		decide_end_of(h, (int)json_get_int(failure, "rank", -1), false);
+		decide_end_of(h, (int)json_get_int(failure, "rank", -1), END_OTHER);
 		decide_all_ended(h);
 		return;
 	}

@@ -19,16 +19,17 @@ static void seats_ranks(int first, int n, char *text, size_t size)
 		snprintf(text, size, "ranks %d-%d", first, first + n - 1);
 }
 
-static void seats_event(
-	struct head *h, const char *event, const char *host, int first_rank, int n, const char *what)
+/* how: about the ranks of that host; what follows from it. */
+static void seats_event(struct head *h, const char *event, const char *host, int first_rank, int n,
+	const char *how, const char *what)
 {
 	char ranks[48];
 
 	seats_ranks(first_rank, n, ranks, sizeof(ranks));
-	log_notice("host %s: %s %s", host, ranks, what);
+	log_notice("host %s %s %s%s", host, how, ranks, what);
 	events_add(supervisor_events(h->hosts->sv), event, h->attempt - 1, -1,
 		json_pack("{s:s, s:i, s:i}", "host", host, "first_rank", first_rank, "workers", n),
-		"host %s: %s %s", host, ranks, what);
+		"host %s %s %s%s", host, how, ranks, what);
 }
 
 void head_vacate(struct head *h, struct head_host *x)
@@ -36,16 +37,16 @@ void head_vacate(struct head *h, struct head_host *x)
 	const struct round_host *host = round_host(h->round, x->number);
 
 	x->vacated = true;
-	seats_event(h, "seat-vacant", host->name, host->first_rank, host->workers,
-		"wait for another host, and the others go on");
+	seats_event(h, "seat-vacant", host->name, host->first_rank, host->workers, "leaves",
+		" to the next host, and the others go on");
 }
 
 void head_take(struct head *h, struct head_host *x)
 {
 	const struct round_host *host = round_host(h->round, x->number);
 
-	seats_event(h, "seat-taken", host->name, host->first_rank, host->workers,
-		"start in the attempt that runs");
+	seats_event(h, "seat-taken", host->name, host->first_rank, host->workers, "takes",
+		" in the attempt that runs");
 	if (x->sharing)
 		sharing_group_take(h->sharing, x->sharing, host->first_rank, host->workers);
 	head_logs_begin(h, x);
@@ -117,9 +118,9 @@ void head_seats_late(struct head *h)
 	_cleanup_free_ struct seats_found *all = seats_find_all(h, seats_is_late, &n);
 
 	for (int i = 0; i < n; i++) {
-		seats_event(h, "seat-late", all[i].name, all[i].first_rank, all[i].workers,
-			"were not started again for rendezvous.join_timeout, and the others wait "
-			"no longer");
+		seats_event(h, "seat-late", all[i].name, all[i].first_rank, all[i].workers, "left",
+			", which no other host has taken for rendezvous.join_timeout: the group "
+			"waits no longer");
 		sharing_group_give_up(h->sharing, all[i].first_rank, all[i].workers);
 	}
 	for (int i = 0; i < n; i++)

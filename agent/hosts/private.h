@@ -237,9 +237,9 @@ struct head {
 	/* Of each worker of the round, by its rank. */
 	struct head_worker {
 		bool failed; /* it has a failure */
-		enum { END_NONE, END_SUCCESS, END_OTHER } end;
+		enum head_worker_end { END_NONE, END_SUCCESS, END_OTHER, END_LOST } end;
 	} * workers;
-	int n_workers, left, succeeded;
+	int n_workers, left, succeeded, lost;
 	bool collateral; /* a collateral failure is among failures */
 	char *start;	 /* the text of Start in this round */
 	json_t *root_cause;
@@ -365,7 +365,7 @@ void head_unlink(struct head_host *x);
 void head_round_begins(struct head *h);
 /* The core shows the group's budget. */
 void head_show_budget(const struct head *h);
-/* No host will start the n workers from that rank on that have not ended. */
+/* No other host has started the n workers of a lost host from that rank on: the group waits no longer. */
 void head_workers_over(struct head *h, int first_rank, int n);
 /* A Report without a failure. */
 void head_worker_changed(struct head *h, struct head_host *x, const json_t *report);

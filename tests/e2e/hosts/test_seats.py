@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""restart.scope worker over hosts: the others go on without a lost host, and another one gets its ranks."""
+
+import os
+import signal
+
+from group import Group, Worker
+from harness import alive, wait_for
+from test_leave import Daemons
+
+ALONE = {"scope": "worker", "max": 3}
+
+
+def starts(group, host):
+    """The workers that this host has started, in their order."""
+    return [Worker(int(r), int(rank), h, *map(int, others))
+            for r, rank, h, *others in group.lines("start") if h == f"node{host}"]
+
+
+def wait_start(group, host, count=1):
+    return wait_for(lambda: starts(group, host)[count - 1:], group.dir, what=f"a worker of node{host}")[0]
+
+
+def assert_same_seat(new, old):
+    assert (new.round, new.rank, new.world, new.attempt) == (old.round, old.rank, old.world, old.attempt)
+
+
+def hosts_of(daemon):
+    return {h["host"]: h for h in daemon.status("g", live=True)["hosts"]}
+
+
+def test_the_others_go_on_and_the_newcomer_has_the_lost_ranks(box):
+    group = Daemons(box, 4, "2:3", restart=ALONE, child=False, last_call="60s")
+    first = group.submit(0, 1, 2).wait_round(0, 1, 2)
+    lost, others = first.workers[1], [first.workers[0], first.workers[2]]
+    # The host that comes back would get its own seat.
+    agent = group.daemons[1].agent_pid("g")
+    group.daemons[1].kill()
+    os.kill(agent, signal.SIGKILL)
+    vacant = group.daemons[0].wait_event("g", "seat-vacant")
+    assert vacant["data"] == {"host": "node1", "first_rank": lost.rank, "workers": 1}
+    group.wait_end_of(lost)
+    seat = hosts_of(group.daemons[2])["node1"]
+    assert (seat["state"], seat["group_rank"], seat["first_rank"]) == ("vacant", lost.rank, lost.rank)
+    assert f"node1: rank {lost.rank}, vacant" in group.ctl(0, "status", "g").out
+    new = wait_start(group.submit(3), 3)
+    assert_same_seat(new, lost)
+    wait_for(lambda: hosts_of(group.daemons[0])["node3"]["state"] == "running", what="node3 to run")
+    assert "node1" not in hosts_of(group.daemons[0])
+    assert group.daemons[3].status("g", live=True)["workers"][0]["start"] == 1
+    assert all(alive(w.pid) for w in others) and len(group.lines("start")) == 4
+    # Its failure is its own; that of the group is not counted.
+    group.kill_worker(new, signal.SIGUSR2)
+    again = wait_start(group, 3, count=2)
+    assert_same_seat(again, lost)
+    for worker in [*others, again]:
+        group.kill_worker(worker, signal.SIGUSR1)
+    for i in (0, 2, 3):
+        assert group.daemons[i].wait("g")["verdict"]["result"] == "succeeded"
+    group.check()
+
+
+def test_a_spare_takes_the_seat_of_a_host_that_leaves(box):
+    group = Daemons(box, 4, "3", restart=ALONE, child=False)
+    first = group.submit(0, 1, 2).wait_round(0, 1, 2)
+    group.submit(3).daemons[0].wait_event("g", "host-joined", count=4)
+    assert group.ctl(0, "drain", "--host=node2", "g").rc == 0
+    assert_same_seat(wait_start(group, 3), first.workers[2])
+    assert group.daemons[2].wait("g")["verdict"]["exit_status"] == 143
+    # A failure that is the group's stops all, the newcomer, too.
+    group.daemons[0].call("Restart", job="g")
+    second = group.wait_round(0, 1, 3, after=first)
+    assert second.workers[3].rank == first.workers[2].rank
+    assert {w.attempt for w in second.workers.values()} == {1}
+    group.end(0, 1, 3)
+
+
+def test_an_agent_that_is_started_again_takes_its_own_seat(box):
+    group = Daemons(box, 3, "2:3", restart=ALONE, child=False, last_call="60s")
+    first = group.submit(0, 1, 2).wait_round(0, 1, 2)
+    os.kill(group.daemons[1].agent_pid("g"), signal.SIGKILL)
+    assert_same_seat(wait_start(group, 1, count=2), first.workers[1])
+    assert all(alive(first.workers[i].pid) for i in (0, 2)) and len(group.lines("start")) == 4
+    group.end(0, 1, 2)
+
+
+def test_the_job_waits_for_lost_workers_as_long_as_others_may_come(box):
+    group = Group(box, 3, "2:3", restart=ALONE, child=False, last_call="60s", join_timeout="1s")
+    first = group.start().wait_round(0, 1, 2)
+    group.kill_agent(1)
+    for i in (0, 2):
+        group.kill_worker(first.workers[i], signal.SIGUSR1)
+    wait_for(lambda: len(group.lines("end")) == 2, group.dir, what="the others' ends")
+    assert group.runs[0].popen.poll() is None
+    results = [group.runs[i].wait() for i in (0, 2)]
+    assert [r.rc for r in results] == [0, 0]
+    assert "host node1 left rank 1, which no other host has taken for " in results[0].err
+    group.check()
+
+
+def test_fewer_than_min_for_join_timeout_end_the_job(box):
+    group = Group(box, 3, "3", restart=ALONE, child=False, join_timeout="1s")
+    first = group.start().wait_round(0, 1, 2)
+    group.kill_agent(1)
+    results = [group.runs[i].wait() for i in (0, 2)]
+    assert [r.rc for r in results] == [124, 124]
+    assert "2 of at least 3 hosts were there for 1s: node0, node2" in results[0].err, results[0].err
+    assert len(group.lines("start")) == 3 and not alive(first.workers[0].pid)
+    group.check()
