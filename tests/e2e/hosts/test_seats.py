@@ -4,9 +4,12 @@
 import os
 import signal
 
+from etcd_group import EtcdGroup
 from group import Group, Worker
-from harness import alive, wait_for
+from harness import alive, puppet, wait_for
+from shared_hosts import HostsHands
 from test_leave import Daemons
+from workers import Worker as Sharing
 
 ALONE = {"scope": "worker", "max": 3}
 
@@ -27,6 +30,10 @@ def assert_same_seat(new, old):
 
 def hosts_of(daemon):
     return {h["host"]: h for h in daemon.status("g", live=True)["hosts"]}
+
+
+def known(group):
+    return {h["name"] for h in group.etcd.keys()["state"]["hosts"]}
 
 
 def test_the_others_go_on_and_the_newcomer_has_the_lost_ranks(box):
@@ -107,3 +114,65 @@ def test_fewer_than_min_for_join_timeout_end_the_job(box):
     assert "2 of at least 3 hosts were there for 1s: node0, node2" in results[0].err, results[0].err
     assert len(group.lines("start")) == 3 and not alive(first.workers[0].pid)
     group.check()
+
+
+def test_etcd_knows_the_newcomer_and_the_next_head_begins_a_round_with_it(box):
+    group = EtcdGroup(box, 4, "2:3", restart=ALONE, child=False, last_call="60s")
+    group.start(0)
+    group.wait_leads(0)
+    first = group.start(1, 2).wait_round(0, 1, 2)
+    assert {w.attempt for w in first.workers.values()} == {0}
+    group.kill_agent(1)
+    wait_for(lambda: known(group) == {"node0", "node2"}, what="etcd to forget node1")
+    assert_same_seat(wait_start(group.start(3), 3), first.workers[1])
+    assert known(group) == {"node0", "node2", "node3"} and group.etcd.keys()["state"]["attempt"] == 1
+    assert all(alive(first.workers[i].pid) for i in (0, 2))
+    group.kill_agent(0)
+    second = group.wait_round(2, 3, after=first)
+    assert {w.attempt for w in second.workers.values()} == {1}
+    group.runs[0] = group.runs[1] = None
+    assert [r.rc for r in group.succeed(second)] == [0, 0]
+
+
+class Shared(HostsHands):
+    """Three workers on as many hosts."""
+
+    def __init__(self, box):
+        super().__init__(box, {"roles": [{"replicas": 3, "command": puppet("hang")}], "restart": ALONE,
+                               "rendezvous": {"nodes": "2:3"}})
+
+    def sharing(self, name):
+        env = self.environment(name)
+        self.open.append(Sharing(env["ELASTICD_WORKER_SOCKET"], env["ELASTICD_TOKEN"]))
+        return self.open[-1]
+
+    def lose(self, host):
+        daemon = self.daemon.daemons[host]
+        agent = daemon.agent_pid(self.name)
+        daemon.kill()
+        os.kill(agent, signal.SIGKILL)
+        self.daemon.daemons[0].wait_event(self.name, "seat-vacant")
+        self.add_host()
+        del self.daemon.daemons[host]
+
+
+def test_what_a_lost_worker_had_goes_on_with_the_others(box):
+    g = Shared(box)
+    me, kept = g.sharing("worker:0"), "worker:1"
+    hand, lost = g.hand("worker:2"), g.hand(kept)
+    task = hand.submit("a")
+    assert lost.work()["task"] == task
+    me.send("Barrier", name="x", members=["worker:0", kept])
+    g.sharing("worker:0").put("k", "v")  # after it
+    g.lose(1)
+    failed = me.error()
+    assert failed.parameters["missing"] == [kept] and "is gone" in failed.parameters["message"]
+    assert hand.work()["task"] == task
+    # Its next process, on the new host, shares what the others have.
+    fresh = g.sharing(kept)
+    assert fresh.get("k") == b"v"
+    for worker in (me, fresh):
+        worker.send("Barrier", name="x", members=["worker:0", kept])
+    for worker in (me, fresh):
+        worker.reply()
+    g.close()
