@@ -7,8 +7,9 @@ import signal
 from etcd_group import EtcdGroup
 from group import Group, Worker
 from harness import alive, puppet, wait_for
-from shared_hosts import HostsHands
+from shared_hosts import HostsHands, HostsTrainees
 from test_leave import Daemons
+from test_noticed import at_steps, preempt
 from workers import Worker as Sharing
 
 ALONE = {"scope": "worker", "max": 3}
@@ -134,6 +135,15 @@ def test_etcd_knows_the_newcomer_and_the_next_head_begins_a_round_with_it(box):
     assert [r.rc for r in group.succeed(second)] == [0, 0]
 
 
+def lose(group, host):
+    """Kills the agent of that host, which does not come back."""
+    daemon = group.daemon.daemons[host]
+    agent = daemon.agent_pid(group.name)
+    daemon.kill()
+    os.kill(agent, signal.SIGKILL)
+    group.daemon.daemons[0].wait_event(group.name, "seat-vacant")
+
+
 class Shared(HostsHands):
     """Three workers on as many hosts."""
 
@@ -146,15 +156,6 @@ class Shared(HostsHands):
         self.open.append(Sharing(env["ELASTICD_WORKER_SOCKET"], env["ELASTICD_TOKEN"]))
         return self.open[-1]
 
-    def lose(self, host):
-        daemon = self.daemon.daemons[host]
-        agent = daemon.agent_pid(self.name)
-        daemon.kill()
-        os.kill(agent, signal.SIGKILL)
-        self.daemon.daemons[0].wait_event(self.name, "seat-vacant")
-        self.add_host()
-        del self.daemon.daemons[host]
-
 
 def test_what_a_lost_worker_had_goes_on_with_the_others(box):
     g = Shared(box)
@@ -164,7 +165,9 @@ def test_what_a_lost_worker_had_goes_on_with_the_others(box):
     assert lost.work()["task"] == task
     me.send("Barrier", name="x", members=["worker:0", kept])
     g.sharing("worker:0").put("k", "v")  # after it
-    g.lose(1)
+    lose(g, 1)
+    g.add_host()
+    del g.daemon.daemons[1]
     failed = me.error()
     assert failed.parameters["missing"] == [kept] and "is gone" in failed.parameters["message"]
     assert hand.work()["task"] == task
@@ -176,3 +179,25 @@ def test_what_a_lost_worker_had_goes_on_with_the_others(box):
     for worker in (me, fresh):
         worker.reply()
     g.close()
+
+
+def test_a_notice_does_not_wait_for_lost_workers_and_none_starts_meanwhile(box):
+    job = HostsTrainees(box, 3, rendezvous={"nodes": "1:3", "last_call": "60s"}, restart=ALONE)
+    team = job.there = job.team()
+    at_steps(team, 1, 2, 3)
+    lose(job, 1)
+    left = job.there = [team[0], team[2]]
+    preempt(job, 2, reason="spot")
+    for t in left:
+        assert t.until_told() == ("save_exit", 4)
+    job.add_host()
+    del job.daemon.daemons[1]
+    for t in left:
+        t.save_and_leave()
+    first, noticed, fresh = job.daemon.daemons
+    assert noticed.wait(job.name)["verdict"]["exit_status"] == 42
+    for d in (first, fresh):
+        d.until_attempt(job.name, 1)
+    events = [e["event"] for e in first.events(job.name)]
+    assert "seat-taken" not in events and events.count("all-saved") == 1
+    job.close()
