@@ -64,8 +64,8 @@ static json_t *describe_member(const struct head *h, const struct round_host *r)
 		json_put_int(host, "first_rank", r->first_rank);
 		json_put_int(host, "workers", r->workers);
 		json_put(host, "roles",
-			describe_roles(h, r->replicas, r->group_rank, r->first_rank,
-				r->first_index));
+			describe_roles(
+				h, r->replicas, r->group_rank, r->first_rank, r->first_index));
 	}
 	if (!x)
 		return host;
@@ -83,8 +83,7 @@ static json_t *describe_seat(const struct head *h, const struct round_seat *s)
 	return json_pack("{s:s, s:s, s:b, s:i, s:i, s:i, s:o}", "host", s->name, "state", "vacant",
 		"leads", 0, "group_rank", s->group_rank, "first_rank", s->first_rank, "workers",
 		s->workers, "roles",
-		describe_roles(
-			h, s->replicas, s->group_rank, s->first_rank, s->first_index));
+		describe_roles(h, s->replicas, s->group_rank, s->first_rank, s->first_index));
 }
 
 json_t *head_hosts_json(const struct head *h)

@@ -261,10 +261,9 @@ static void decide_all_ended(struct head *h)
 {
 	/* On a notice there is more to look at: head_preempted(). */
 	if (!h->on_notice && decide_is_open(h) && !h->left && h->succeeded)
-		decide_succeeded(h,
-			h->leader_over ? h->leader_text
-			: h->lost      ? "all workers succeeded but those of lost hosts"
-				       : "all workers succeeded");
+		decide_succeeded(h, h->leader_over ? h->leader_text
+				    : h->lost	   ? "all workers succeeded but those of lost hosts"
+						   : "all workers succeeded");
 }
 
 void head_worker_changed(struct head *h, struct head_host *x, const json_t *report)

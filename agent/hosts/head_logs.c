@@ -444,8 +444,7 @@ void head_logs_begin(struct head *h, const struct head_host *only)
 			struct head_host *x = h->members[i];
 			const struct round_host *host = x ? round_host(h->round, i) : NULL;
 
-			if (host && x->link && host->state == HOST_STARTING &&
-				(!only || x == only))
+			if (host && x->link && host->state == HOST_STARTING && (!only || x == only))
 				logs_ask(g, x, true);
 		}
 }

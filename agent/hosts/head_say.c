@@ -102,8 +102,7 @@ void head_say_assign(struct head *h, struct head_host *x)
 	json_put(body, "master", json_boolean(host->group_rank == 0 && !host->seat));
 	if (host->seat)
 		json_put(body, "starts",
-			sharing_group_starts_json(
-				h->sharing, host->first_rank, host->workers));
+			sharing_group_starts_json(h->sharing, host->first_rank, host->workers));
 	if (h->told_cause)
 		json_put(body, "failure", json_incref(h->told_cause));
 	head_say(x, "Assign", body);

@@ -177,7 +177,7 @@ struct head_host {
 	char *address;
 	char *master_addr;
 	int master_port;
-	json_t *addresses; /* of its workers, for TF_CONFIG; or NULL */
+	json_t *addresses;	      /* of its workers, for TF_CONFIG; or NULL */
 	LIST_ENTRY(head_host) entry;  /* while it is no member */
 	uint64_t since_ms;	      /* no member since */
 	struct link_beat beat;	      /* the last one */
@@ -325,8 +325,8 @@ void head_vacate(struct head *h, struct head_host *x);
 void head_take(struct head *h, struct head_host *x);
 /* Until the next round no host does. */
 void head_hold_seats(struct head *h);
-/* These two may call the rounds: there are new seats; none has taken some for long, and the verdict waits
- * for their workers no longer. */
+/* These two may call the rounds: there are new seats; none has taken some for long, and the verdict
+ * waits for their workers no longer. */
 void head_seats_vacated(struct head *h);
 void head_seats_late(struct head *h);
 
@@ -365,7 +365,8 @@ void head_unlink(struct head_host *x);
 void head_round_begins(struct head *h);
 /* The core shows the group's budget. */
 void head_show_budget(const struct head *h);
-/* No other host has started the n workers of a lost host from that rank on: the group waits no longer. */
+/* No other host has started the n workers of a lost host from that rank on: the group waits no
+ * longer. */
 void head_workers_over(struct head *h, int first_rank, int n);
 /* A Report without a failure. */
 void head_worker_changed(struct head *h, struct head_host *x, const json_t *report);

@@ -30,8 +30,8 @@ struct round *round_new(const struct round_config *config, uint64_t now_ms)
 	r->world.roles = calloc(roles + 1, sizeof(int));
 	LIST_INIT(&r->vacant);
 	r->by_node_rank = calloc((size_t)config->max, sizeof(struct round_host *));
-	if (!r->config.digest || !first_only || (config->alone && !alone) || !r->world.roles || !r->by_node_rank ||
-		round_reserve(r) < 0)
+	if (!r->config.digest || !first_only || (config->alone && !alone) || !r->world.roles ||
+		!r->by_node_rank || round_reserve(r) < 0)
 		return NULL;
 	memcpy(first_only, config->roles.first_only, roles * sizeof(bool));
 	if (alone)
@@ -138,7 +138,8 @@ static uint64_t round_grow_ms(const struct round *r)
 {
 	int able = round_able_with_seated(r);
 
-	if (able <= r->seats - round_seats_late(r) || r->saving || r->config.on_join == ROUND_JOIN_WAITS)
+	if (able <= r->seats - round_seats_late(r) || r->saving ||
+		r->config.on_join == ROUND_JOIN_WAITS)
 		return ROUND_NEVER;
 	if (able >= r->config.max)
 		return r->waiting_ms;

@@ -109,8 +109,9 @@ struct round_host {
 	/* The module's own. */
 	char *parts;		 /* of the topology */
 	struct round_part *part; /* NULL: there are no segments */
-	struct round_seat *seat; /* that it leaves or prepares for in the round that runs, or NULL */
-	int wish;		 /* the rank that it shall have in the round that begins; -1: any */
+	struct round_seat
+		*seat; /* that it leaves or prepares for in the round that runs, or NULL */
+	int wish;      /* the rank that it shall have in the round that begins; -1: any */
 	struct chain_node by_run;
 	uint64_t turn;	/* of joining */
 	uint64_t claim; /* the same, but kept out hosts are behind all others */
@@ -142,8 +143,8 @@ enum round_order_what {
 	ROUND_ORDER_TAKE,   /* START for this host alone, in the round that runs */
 	/* About a host. */
 	ROUND_ORDER_LEAVE_OUT, /* it could not prepare (UNABLE), or not in time (LATE) */
-	ROUND_ORDER_DROP, /* it is no member any more: its lease ends, its workers are dead. The
-			     caller may look at it until the next call */
+	ROUND_ORDER_DROP,   /* it is no member any more: its lease ends, its workers are dead. The
+			       caller may look at it until the next call */
 	ROUND_ORDER_VACATE, /* its workers are dead, and its seat is vacant from now on */
 	/* About the round. */
 	ROUND_ORDER_RECORD,  /* the round, or a host in it, is about to start: round_recorded() lets

@@ -164,8 +164,8 @@ static bool seats_fit(const struct round *r, const struct round_seat *s, const s
 {
 	const char *parts = r->seat_parts[s->group_rank];
 
-	if (h->node_rank != s->node_rank || memcmp(h->replicas, s->replicas,
-						    (size_t)r->config.roles.n * sizeof(int)) != 0)
+	if (h->node_rank != s->node_rank ||
+		memcmp(h->replicas, s->replicas, (size_t)r->config.roles.n * sizeof(int)) != 0)
 		return false;
 	return r->config.segment == 1 || (parts && !topology_compare(h->parts, parts, 1));
 }
@@ -182,8 +182,7 @@ static bool seats_near(
 	return !depth || (parts && h->parts && !topology_compare(h->parts, parts, depth));
 }
 
-static void seats_give(
-	struct round *r, struct round_seat *s, struct round_host *h, uint64_t now_ms)
+static void seats_give(struct round *r, struct round_seat *s, struct round_host *h, uint64_t now_ms)
 {
 	int ret;
 
@@ -252,7 +251,7 @@ static uint64_t seats_late_ms(const struct round *r, const struct round_seat *s)
 	uint64_t ms = r->config.join_timeout_ms;
 
 	return s->late || s->host || ms > ROUND_NEVER - s->since_ms ? ROUND_NEVER
-								     : s->since_ms + ms;
+								    : s->since_ms + ms;
 }
 
 uint64_t round_seats_due_ms(const struct round *r)
@@ -287,8 +286,8 @@ static void seats_look_at_time(struct round *r, uint64_t now_ms)
 
 	LIST_FOREACH (s, &r->vacant, entry) {
 		if (s->host && s->host->state == HOST_ASSIGNED && s->prepared_by_ms <= now_ms) {
-			int ret = round_host_step(r, r->hosts[s->host->number], HOST_EV_LATE,
-				ROUND_WHY_LATE, now_ms);
+			int ret = round_host_step(
+				r, r->hosts[s->host->number], HOST_EV_LATE, ROUND_WHY_LATE, now_ms);
 
 			assert(!ret);
 			(void)ret;
@@ -336,8 +335,8 @@ static void seats_start(struct round *r, uint64_t now_ms)
 		r->record_due |= !s->recorded && !s->recording;
 		if (r->config.records && !s->recorded)
 			continue;
-		ret = round_host_step(r, r->hosts[s->host->number], HOST_EV_START, ROUND_WHY_NONE,
-			now_ms);
+		ret = round_host_step(
+			r, r->hosts[s->host->number], HOST_EV_START, ROUND_WHY_NONE, now_ms);
 		assert(!ret);
 		(void)ret;
 	}

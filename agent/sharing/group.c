@@ -436,8 +436,9 @@ json_t *sharing_group_starts_json(const struct sharing_group *g, int first_rank,
 	for (int rank = first_rank; rank < first_rank + n; rank++) {
 		const struct worker *w = rank < g->n_workers ? &g->workers[rank] : NULL;
 
-		json_add(list,
-			json_integer(!w ? 1 : w->state == WORKER_SUCCEEDED ? -1 : w->start + 1));
+		json_add(list, json_integer(!w				   ? 1
+					    : w->state == WORKER_SUCCEEDED ? -1
+									   : w->start + 1));
 	}
 	return list;
 }

@@ -55,14 +55,13 @@ _must_check_ int sharing_group_begin(struct sharing_group *g, int attempt, int n
 _must_check_ int sharing_group_place(struct sharing_group *g, struct sharing_host *x, size_t role,
 	int first_rank, int first_index, int n);
 void sharing_group_start(struct sharing_group *g);
-/* The n workers of a host are dead, and the others go on: another host starts them again. why: for workers
- * that wait for them. */
+/* The n workers of a host are dead, and the others go on: another host starts them again. why: for
+ * workers that wait for them. */
 void sharing_group_vacate(struct sharing_group *g, int first_rank, int n, const char *why);
 /* The next starts of n workers, as Assign has them. Owned. */
 json_t *sharing_group_starts_json(const struct sharing_group *g, int first_rank, int n);
 /* That host is about to start the n workers. */
-void sharing_group_take(
-	struct sharing_group *g, struct sharing_host *x, int first_rank, int n);
+void sharing_group_take(struct sharing_group *g, struct sharing_host *x, int first_rank, int n);
 /* No host has taken them for long: the others wait no longer. */
 void sharing_group_give_up(struct sharing_group *g, int first_rank, int n);
 /* Its workers are being stopped: calls that wait end. goal: GOAL_RETRY where another attempt may

@@ -110,7 +110,8 @@ static void mix_seats(uint64_t *h, const struct round *r)
 	const struct round_seat *s;
 
 	LIST_FOREACH (s, &r->vacant, entry)
-		mix(h, (uint64_t)s->group_rank | (uint64_t)(s->host ? s->host->number + 1 : 0) << 8);
+		mix(h, (uint64_t)s->group_rank | (uint64_t)(s->host ? s->host->number + 1 : 0)
+							 << 8);
 	LIST_FOREACH (s, &r->vacant, entry)
 		mix_time(h, s->host ? s->prepared_by_ms : 0);
 }
@@ -252,8 +253,9 @@ static void end_walks(const char *name)
 	seen_end();
 	world_end();
 	if (getenv("ROUNDS_FIGURES"))
-		fprintf(stderr, "%s: %lu states, %lu steps, %lu recoveries, %lu rounds, %lu seats\n",
-			name, states, steps, recoveries, rounds_run, seats_taken);
+		fprintf(stderr,
+			"%s: %lu states, %lu steps, %lu recoveries, %lu rounds, %lu seats\n", name,
+			states, steps, recoveries, rounds_run, seats_taken);
 }
 
 START_TEST(all_orders_from_the_first_join)
@@ -335,7 +337,8 @@ static void random_lives(bool record)
 	for (int i = walk_length(6000, 1500, 40); i > 0; i--)
 		random_life(&seed, record);
 	if (getenv("ROUNDS_FIGURES"))
-		fprintf(stderr, "random, record %d: %lu steps, %lu recoveries, %lu rounds, %lu seats\n",
+		fprintf(stderr,
+			"random, record %d: %lu steps, %lu recoveries, %lu rounds, %lu seats\n",
 			record, steps, recoveries, rounds_run, seats_taken);
 }
 

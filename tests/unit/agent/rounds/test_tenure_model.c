@@ -174,8 +174,8 @@ static void walks_end(const char *name)
 		fprintf(stderr,
 			"%s: %lu states, %lu steps, %lu recoveries, %lu steps at most, "
 			"%lu rounds, %lu seats, %lu heads, %lu rounds started without the store\n",
-			name, states, steps, recoveries, longest, rounds_run, seats_taken, heads_led,
-			heads_alone);
+			name, states, steps, recoveries, longest, rounds_run, seats_taken,
+			heads_led, heads_alone);
 }
 
 START_TEST(all_orders_from_the_first_head)
