@@ -13,7 +13,7 @@ import threading
 import pytest
 
 from group import Group
-from harness import PATIENCE, SLOWER, have, wait_for
+from harness import PATIENCE, SLOWER, alive, have, wait_for
 
 LEASE_MS = 2000 * SLOWER
 PREFIX = "/elasticd/tests/"
@@ -230,7 +230,8 @@ class EtcdGroup(Group):
         how the group ended."""
         self.check()
         for worker in last.workers.values():
-            self.kill_worker(worker, signal.SIGUSR1)
+            if alive(worker.pid):
+                self.kill_worker(worker, signal.SIGUSR1)
         results = [run.wait() for run in self.runs if run]
         self.check()
         assert set(self.etcd.keys()) <= {"end"}, self.etcd.keys()

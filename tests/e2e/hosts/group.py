@@ -21,6 +21,11 @@ class Round:
     def __init__(self, number):
         self.number, self.workers = number, {}
 
+    def add(self, worker):
+        """Another host may have had its rank before."""
+        self.workers = {i: w for i, w in self.workers.items() if w.rank != worker.rank}
+        self.workers[int(worker.host.removeprefix("node"))] = worker
+
     def hosts(self):
         return set(self.workers)
 
@@ -92,8 +97,7 @@ class Group:
         found = {}
         for number, rank, host, *others in self.lines("start"):
             of = found.setdefault(number, Round(number))
-            of.workers[int(host.removeprefix("node"))] = Worker(
-                int(number), int(rank), host, *[int(o) for o in others])
+            of.add(Worker(int(number), int(rank), host, *[int(o) for o in others]))
         return list(found.values())
 
     def wait_round(self, *hosts, after=None, timeout=None):

@@ -25,12 +25,16 @@ CONNECT_S = 3  # how long an agent waits for an address before it tries again
 class Churn:
     """With children, agent and guard of a host are not both away: only one of them could end these.
 
-    For the same reason no guard is killed while its agent is stopped, and not both are stopped."""
+    For the same reason no guard is killed while its agent is stopped, and not both are stopped.
 
+    In half of the churns workers start again alone, so that hosts take the places of lost ones."""
+
+    alone = False  # where that is what child is
     again_s = 3 * LEASE_MS / 1000 + CONNECT_S  # two hosts run, after all were healed
 
     def __init__(self, box, child):
-        self.group = self.make(box, child=child, restart={"max": 100000}, quarantine="off")
+        restart = {"max": 100000, "scope": "worker" if child == self.alone else "group"}
+        self.group = self.make(box, child=child, restart=restart, quarantine="off")
         self.net, self.rng, self.child = self.group.net, random.Random(SEED + child), child
         self.log, self.began = [], time.monotonic()
         self.stopped = {}  # host -> the descriptor of its agent or guard
@@ -186,6 +190,7 @@ class Churn:
 class EtcdChurn(Churn):
     """A group that has lost all its hosts waits for store_loss before the next one begins."""
 
+    alone = True
     store_loss_ms = ETCD_LEASE_MS
     again_s = (store_loss_ms + 4 * ETCD_LEASE_MS) / 1000 + CONNECT_S
 
@@ -222,7 +227,8 @@ class EtcdChurn(Churn):
     def end(self):
         last = self.group.rounds()[-1]
         for worker in last.workers.values():
-            self.group.kill_worker(worker, signal.SIGCONT)
+            if alive(worker.pid):
+                self.group.kill_worker(worker, signal.SIGCONT)
         self.group.succeed(last)
 
 
