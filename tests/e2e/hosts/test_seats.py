@@ -117,6 +117,15 @@ def test_fewer_than_min_for_join_timeout_end_the_job(box):
     group.check()
 
 
+def test_workers_that_know_all_addresses_start_again_together(box):
+    group = Group(box, 3, "2:3", restart=ALONE, child=False, last_call="60s")
+    first = group.start(change={"compat": {"tf_config": True}}).wait_round(0, 1, 2)
+    group.kill_agent(1)
+    group.wait_round(0, 2, after=first)
+    group.runs[1] = None
+    group.stop()
+
+
 def test_etcd_knows_the_newcomer_and_the_next_head_begins_a_round_with_it(box):
     group = EtcdGroup(box, 4, "2:3", restart=ALONE, child=False, last_call="60s")
     group.start(0)

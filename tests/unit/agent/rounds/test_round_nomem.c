@@ -103,6 +103,35 @@ START_TEST(only_a_join_needs_memory)
 }
 END_TEST
 
+/* ... and a seat, without which the others do not go on. */
+START_TEST(a_seat_that_cannot_be_kept_ends_the_round)
+{
+	static const bool alone = true;
+	struct round_config c = config;
+	int n;
+
+	c.alone = &alone;
+	for (long at = 1; at <= 3; at++) {
+		struct round *r = round_new(&c, 0);
+
+		ck_assert_ptr_nonnull(r);
+		for (int i = 0; i < N; i++)
+			joins(r, i);
+		all_say(r, HOST_EV_PREPARED);
+		all_say(r, HOST_EV_STARTED);
+		allocations = 0;
+		fail_at = at;
+		ck_assert_int_eq(round_hear(r, 0, HOST_EV_LOST, 0, 0), 0);
+		fail_at = 0;
+		round_orders(r, &n);
+		ck_assert_int_gt(n, 1);
+		if (allocations) /* else an allocator that does not fail */
+			ck_assert_int_eq(round_state(r), ROUND_STOPPING);
+		round_free(r);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("round_nomem");
@@ -112,6 +141,7 @@ int main(void)
 
 	tcase_add_test(t, a_head_is_made_whole_or_not_at_all);
 	tcase_add_test(t, only_a_join_needs_memory);
+	tcase_add_test(t, a_seat_that_cannot_be_kept_ends_the_round);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_NORMAL);
 	failed = srunner_ntests_failed(r);
