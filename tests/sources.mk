@@ -299,6 +299,7 @@ pure_TESTS := \
 long_E2E := \
 	daemon/silent \
 	hosts/etcd_away \
+	hosts/etcd_cluster \
 	preempt/notices \
 	run/leader \
 	run/teardown \
@@ -320,6 +321,7 @@ ci_E2E := \
 	hosts/doctor_ways \
 	hosts/etcd \
 	hosts/etcd_away \
+	hosts/etcd_cluster \
 	hosts/etcd_ddp \
 	hosts/etcd_keys \
 	hosts/host_churn \

@@ -17,6 +17,7 @@ from harness import PATIENCE, SLOWER, alive, have, wait_for
 
 LEASE_MS = 2000 * SLOWER
 PREFIX = "/elasticd/tests/"
+HTTPS_PORT = 2378
 
 
 def code(text):
@@ -24,24 +25,34 @@ def code(text):
 
 
 class Etcd:
-    """A real etcd with one member, reached from any node."""
+    """A real etcd, reached from any node; one member of a cluster on these nodes."""
 
-    def __init__(self, box, net, node):
+    def __init__(self, box, net, node, cluster=None, options=()):
         self.box, self.net, self.node, self.process = box, net, node, None
-        self.data = box.path("etcd")
-        self.start()
+        self.options, self.data = options, box.path(f"etcd{node}")
+        self.cluster = ",".join(f"m{i}=http://{net.address(i)}:2380" for i in cluster or [node])
+        self.launch()
         box.cleanups.append(self.kill)
 
-    def url(self, port=2379):
-        return f"http://{self.net.address(self.node)}:{port}"
+    def url(self, port=2379, scheme="http"):
+        return f"{scheme}://{self.net.address(self.node)}:{port}"
+
+    def launch(self, *options):
+        https = [self.url(HTTPS_PORT, "https")] if "--client-cert-auth" in self.options else []
+        urls = ",".join([self.url(), *https])
+        self.process = self.box.start(*self.net.nodes[self.node].command(
+            "etcd", f"--name=m{self.node}", f"--data-dir={self.data}",
+            f"--listen-client-urls={urls}", f"--advertise-client-urls={urls}",
+            f"--listen-peer-urls={self.url(2380)}", f"--initial-advertise-peer-urls={self.url(2380)}",
+            f"--initial-cluster={self.cluster}", "--heartbeat-interval=50", "--election-timeout=500",
+            *self.options, *options), name=f"etcd{self.node}")
+
+    def wait(self):
+        wait_for(self.answers, what="etcd to answer")
 
     def start(self, *options):
-        self.process = self.box.start(*self.net.nodes[self.node].command(
-            "etcd", "--name=one", f"--data-dir={self.data}",
-            f"--listen-client-urls={self.url()}", f"--advertise-client-urls={self.url()}",
-            f"--listen-peer-urls={self.url(2380)}", f"--initial-advertise-peer-urls={self.url(2380)}",
-            f"--initial-cluster=one={self.url(2380)}", *options), name="etcd")
-        wait_for(self.answers, what="etcd to answer")
+        self.launch(*options)
+        self.wait()
 
     def kill(self):
         if self.process and self.runs():
@@ -182,15 +193,19 @@ class Relay:
 
 
 class EtcdGroup(Group):
-    """Hosts 0 to count - 1, which etcd has elect their head; etcd is on the node behind them."""
+    """Hosts 0 to count - 1, which etcd has elect their head; etcd's members are on the nodes behind them."""
 
-    def __init__(self, box, count, nodes, lease_ms=LEASE_MS, **rendezvous):
+    def __init__(self, box, count, nodes, lease_ms=LEASE_MS, members=1, etcd_options=(), **rendezvous):
         if not have("etcd"):
             pytest.skip("needs etcd (Debian's etcd-server)")
-        super().__init__(box, count + 1, nodes, lease_ms=lease_ms, backend="etcd", **rendezvous)
+        super().__init__(box, count + members, nodes, lease_ms=lease_ms, backend="etcd", **rendezvous)
         self.count = count
-        self.etcd = Etcd(box, self.net, count)
-        self.document["rendezvous"]["endpoints"] = self.etcd.url()
+        behind = range(count, count + members)
+        self.members = [Etcd(box, self.net, i, behind, etcd_options) for i in behind]
+        for member in self.members:
+            member.wait()
+        self.etcd = self.members[0]  # the one that the test asks
+        self.document["rendezvous"]["endpoints"] = ",".join(member.url() for member in self.members)
 
     def start(self, *hosts, **more):
         return super().start(*(hosts or range(self.count)), **more)
