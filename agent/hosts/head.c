@@ -192,7 +192,7 @@ static void head_do(struct head *h, const struct round_order *o, struct head_aft
 		head_refuse(h, o);
 		break;
 	case ROUND_ORDER_ASSIGN:
-		if (x)
+		if (x && !h->finished) /* else the next head begins the round */
 			head_say_assign(h, x);
 		break;
 	case ROUND_ORDER_START:

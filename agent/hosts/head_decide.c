@@ -483,7 +483,8 @@ static bool decide_any_noticed(const struct head *h)
 	return false;
 }
 
-/* Whether enough hosts are left without those that have a notice, and the head stays. */
+/* Whether enough hosts are left without those that have a notice, and the head stays or can hand
+ * the lead over. */
 static bool decide_can_spare(const struct head *h)
 {
 	const struct round_host *host = NULL;
@@ -496,7 +497,8 @@ static bool decide_can_spare(const struct head *h)
 		if (!x || host->state == HOST_GONE || host->state == HOST_OUT ||
 			host->state == HOST_LEAVING)
 			continue;
-		if (x->noticed && !strcmp(host->agent, h->hosts->agent))
+		if (x->noticed && !strcmp(host->agent, h->hosts->agent) &&
+			!(h->hosts->lead && lead_confirmed(h->hosts->lead)))
 			return false;
 		n += !x->noticed;
 	}

@@ -3,10 +3,12 @@
 
 import os
 import signal
+import time
 
 import pytest
 
 from harness import SLOWER, wait_for
+from local_etcd import LocalEtcd
 from several_hosts import free_port
 from shared_hosts import HostsTrainees
 from trainees import SAVE_AT_AT, preempt as preempt_job
@@ -117,6 +119,46 @@ def test_all_leave_on_a_notice_of_the_host_that_leads(job_of):
         assert t.until_told() == ("save_exit", 2)
         t.save_and_leave()
     assert verdicts(job) == [("preempted", 42)] * 2
+
+
+@pytest.mark.parametrize("away", [False, True], ids=["hands-over", "etcd-away"])
+def test_the_host_that_leads_hands_the_lead_over_on_its_notice_while_etcd_answers(box, job_of, away):
+    etcd = LocalEtcd(box)
+    job = job_of(3, restart={"max": 0},
+                 rendezvous={"backend": "etcd", "endpoints": etcd.address, "nodes": "2:3", "last_call": "60s",
+                             "lease": f"{2 * SLOWER}s"})
+    team = job.there = job.team()
+    at_steps(team, 1, 2, 3)
+    if away:
+        etcd.pause()
+        time.sleep(2.5 * SLOWER)
+    preempt(job, 0, reason="spot")
+    for t in team:
+        assert t.until_told() == ("save_exit", 4)
+        t.save_and_leave()
+    if away:
+        assert verdicts(job) == [("preempted", 42)] * 3
+        return
+    first, *others = job.daemon.daemons
+    verdict = first.wait(job.name)["verdict"]
+    assert (verdict["result"], verdict["exit_status"]) == ("preempted", 42) and "spot" in verdict["message"]
+    for d in others:
+        d.until_attempt(job.name, 1)
+        d.wait(job.name, until="running")
+    job.daemon.daemons = others
+    team = job.there = job.team()
+    assert [t.env["WORLD_SIZE"] for t in team] == ["2", "2"]
+    assert [t.env["TORCHELASTIC_RESTART_COUNT"] for t in team] == ["0", "0"]
+    assert not any(t.notice() for t in team)
+    # Now no host can be spared, whichever leads.
+    at_steps(team, 7, 8)
+    preempt(job, 0, reason="again")
+    for t in team:
+        assert t.until_told() == ("save_exit", 9)
+        t.save_and_leave()
+    assert verdicts(job) == [("preempted", 42)] * 2
+    wait_for(lambda: {key.rpartition("/")[2] for key in etcd.keys()} <= {"end"},
+             what="nothing else to stay in etcd")
 
 
 def test_with_a_grace_period_all_save_again_at_one_step(job_of):
