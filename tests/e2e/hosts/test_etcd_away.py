@@ -158,3 +158,18 @@ def test_a_group_of_which_nobody_is_left_is_followed_by_another(box):
         group.net.heal(i)
         group.runs[i] = None
     assert [r.rc for r in group.succeed(second)] == [0, 0]
+
+
+def test_hosts_that_leave_while_etcd_is_away_end_and_the_next_group_begins(box):
+    group = EtcdGroup(box, 3, "2:3", store_loss=f"{LEASE_MS}ms")
+    first = group.start_led(0).wait_round(0, 1, 2)
+    group.etcd.pause()
+    for run in group.runs[:3]:
+        run.signal(signal.SIGTERM)
+    group.wait_end_of(first.workers[1])
+    group.runs[1].signal(signal.SIGTERM)
+    assert [run.wait().rc for run in group.runs[:3]] == [143, 143, 143]
+    group.etcd.go_on()
+    assert "state" in group.etcd.keys()
+    second = group.start().wait_round(0, 1, 2, after=first)
+    assert [r.rc for r in group.succeed(second)] == [0, 0, 0]
