@@ -18,6 +18,7 @@ from harness import PATIENCE, Watch, alive, children, cmdline, pidfd_of, wait_fo
 
 SEED = int(os.environ.get("ELASTIC_HOSTS_SEED", 20240117))
 SECONDS = float(os.environ.get("ELASTIC_HOSTS_SECONDS", 16))
+MEMBERS = int(os.environ.get("ELASTIC_HOSTS_ETCD_MEMBERS", 1))
 HOSTS = 4
 CONNECT_S = 3  # how long an agent waits for an address before it tries again
 
@@ -196,23 +197,31 @@ class EtcdChurn(Churn):
 
     @classmethod
     def make(cls, box, **options):
-        return EtcdGroup(box, HOSTS, f"2:{HOSTS}", store_loss=f"{cls.store_loss_ms}ms", **options)
+        return EtcdGroup(box, HOSTS, f"2:{HOSTS}", store_loss=f"{cls.store_loss_ms}ms", members=MEMBERS,
+                         **options)
+
+    def member(self):
+        return self.rng.choice(self.group.members)
 
     def pause_etcd(self, _):
-        if self.group.etcd.runs():
-            self.group.etcd.pause()
+        if (member := self.member()).runs():
+            member.pause()
 
     def kill_etcd(self, _):
-        self.group.etcd.kill()
+        self.member().kill()
 
     def heal_etcd(self, _):
-        if self.group.etcd.runs():
-            self.group.etcd.go_on()
-        else:
-            self.group.etcd.start()
+        for member in self.group.members:
+            if member.runs():
+                member.go_on()
+            else:
+                member.launch()
+        for member in self.group.members:
+            member.wait()
 
     def cut_from_etcd(self, i):
-        ways = [(i, HOSTS), (HOSTS, i)]
+        node = self.member().node
+        ways = [(i, node), (node, i)]
         for way in self.rng.choice([ways, ways[:1], ways[1:]]):
             self.net.cut_way(*way)
 
@@ -237,7 +246,7 @@ class EtcdChurn(Churn):
 @pytest.mark.parametrize("child", [True, False], ids=["children", "alone"])
 def test_no_worker_lives_twice_in_a_churn_and_healed_hosts_run_again(box, child, kind):
     churn = kind(box, child)
-    box.note(f"seed {SEED}, {SECONDS} s (ELASTIC_HOSTS_SEED, ELASTIC_HOSTS_SECONDS)")
+    box.note(f"seed {SEED}, {SECONDS} s, {MEMBERS} of etcd (ELASTIC_HOSTS_SEED, _SECONDS, _ETCD_MEMBERS)")
     watch = Watch(churn.group.dir)
     try:
         churn.group.start().wait_round(*range(HOSTS))
