@@ -106,6 +106,11 @@ static int method_why(struct varlink_call *call, json_t *p, void *arg)
 	return varlink_reply(call, answer);
 }
 
+static int method_spec(struct varlink_call *call, json_t *p, void *arg)
+{
+	return varlink_reply(call, json_pack("{s:o}", "spec", spec_to_json(supervisor_spec(arg))));
+}
+
 static int method_errors(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct supervisor *sv = arg;
@@ -327,6 +332,7 @@ static const struct varlink_method methods_table[] = {
 	{ "Scale", method_scale },
 	{ "StartWorker", method_start_worker },
 	{ "StopWorkers", method_stop_worker },
+	{ "Spec", method_spec },
 	{ "Why", method_why },
 	{ "Ping", method_ping },
 	{ "Version", method_version },

@@ -140,6 +140,8 @@ json_t *job_json(const struct supervisor *sv, bool live)
 	json_put(j, "command", json_text(command ? command : "?"));
 	if (sv->spec->cwd)
 		json_put(j, "cwd", json_text(sv->spec->cwd));
+	if (sv->spec->origin)
+		json_put(j, "origin", json_text(sv->spec->origin));
 	if (logs_run_dir(sv->logs))
 		json_put(j, "log_dir", json_text(logs_run_dir(sv->logs)));
 	if (sv->log_bytes)

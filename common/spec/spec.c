@@ -37,6 +37,9 @@ struct spec *spec_free(struct spec *s)
 	for (size_t i = 0; i < s->n_roles; i++)
 		role_fini(&s->roles[i]);
 	free(s->roles);
+	free(s->origin);
+	spec_free_words(s->after);
+	spec_free_words(s->needs);
 	free(s->logs.dir);
 	std_map_fini(&s->logs.redirects);
 	std_map_fini(&s->logs.tee);

@@ -296,6 +296,8 @@ struct spec {
 	char *cwd;		 /* NULL: the starter's */
 	int umask;		 /* SPEC_UNSET: inherited */
 	char *user;		 /* NULL: the starter */
+	char *origin;		 /* for people: where it comes from; NULL: not known */
+	char **after, **needs;	 /* names of jobs, for "elasticctl update"; NULL-ended, or NULL */
 	struct spec_role *roles;
 	size_t n_roles;
 	struct spec_logs logs;

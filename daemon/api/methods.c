@@ -102,6 +102,22 @@ static int on_validate(struct varlink_call *call, json_t *params, void *arg)
 	return varlink_error(call, "InvalidArgument", manager_invalid(err.field, NULL, err.text));
 }
 
+static int on_spec(struct varlink_call *call, json_t *params, void *arg)
+{
+	struct daemon *d = arg;
+	struct job *j = methods_job(d, call, params);
+	json_t *spec = NULL;
+	struct error err = { 0 };
+	int r;
+
+	if (!j)
+		return 0;
+	r = job_record_spec(&d->store, j->rec.run, &spec, &err);
+	if (r < 0)
+		return methods_failed(call, r, err.text);
+	return varlink_reply(call, json_pack("{s:o}", "spec", spec));
+}
+
 /* A call that the job's agent answers. */
 static int on_relayed(struct varlink_call *call, json_t *params, void *arg)
 {
@@ -379,6 +395,7 @@ static int on_shutdown(struct varlink_call *call, json_t *params, void *arg)
 const struct varlink_method methods_table[] = {
 	{ "Start", on_start },
 	{ "Validate", on_validate },
+	{ "Spec", on_spec },
 	{ "Stop", on_command },
 	{ "Leave", on_command },
 	{ "Drain", on_command },

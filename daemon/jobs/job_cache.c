@@ -91,6 +91,7 @@ static const struct {
 	{ "preemption", JSON_OBJECT, false },
 	{ "hosts", JSON_ARRAY, false },
 	{ "note", JSON_STRING, false },
+	{ "origin", JSON_STRING, false },
 	{ "queue", JSON_OBJECT, false },
 	{ "workers", JSON_ARRAY, true },
 };
