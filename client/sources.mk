@@ -25,6 +25,8 @@ client_SRC := \
 	client/doctor/names.c \
 	client/doctor/places.c \
 	client/doctor/probe.c \
+	client/jobs/job_dir.c \
+	client/jobs/plan.c \
 	client/launch/apply.c \
 	client/launch/auto.c \
 	client/launch/command.c \
@@ -80,6 +82,7 @@ client_SRC := \
 	client/verbs/cmd_queue_work.c \
 	client/verbs/cmd_start.c \
 	client/verbs/cmd_status.c \
+	client/verbs/cmd_update.c \
 	client/verbs/cmd_validate.c \
 	client/verbs/cmd_wait.c \
 	client/verbs/cmd_workers.c \

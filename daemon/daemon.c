@@ -10,6 +10,7 @@
 #include "common/varlink/queue_idl.h"
 #include "common/varlink/queue_ranges.h"
 #include "daemon/api/auto_resume.h"
+#include "daemon/api/boot_jobs.h"
 #include "daemon/api/host_notices.h"
 #include "daemon/api/methods.h"
 #include "daemon/api/preempt_method.h"
@@ -80,6 +81,7 @@ static int open_doors(struct daemon *d, struct error *err)
 	show_status(d);
 	notify_ready(d->notify);
 	prune_update(d->prune);
+	d->boot_jobs = boot_jobs_begin(d);
 	return 0;
 }
 
@@ -408,6 +410,7 @@ struct daemon *daemon_free(struct daemon *d)
 	/* The server goes first, since its open calls watch jobs. */
 	varlink_server_free(d->server);
 	d->metrics = metrics_free(d->metrics);
+	boot_jobs_free(d->boot_jobs);
 	leave_free(d->leave);
 	starts_free(d->starts);
 	removals_free(d->removals);

@@ -7,6 +7,7 @@ daemon_SRC := \
 	daemon/api/access.c \
 	daemon/api/agent_call.c \
 	daemon/api/auto_resume.c \
+	daemon/api/boot_jobs.c \
 	daemon/api/event_feed.c \
 	daemon/api/helper.c \
 	daemon/api/host_notices.c \

@@ -128,6 +128,20 @@ static const struct arg_option wait_options[] = {
 	{ NULL },
 };
 
+static const struct arg_option update_options[] = {
+	{ "dir", "DIRECTORY", "of the files, instead of jobs.d beside elasticd.conf", "@dir", 0 },
+	{ "dry-run", NULL, "only show what would be done", NULL, 0 },
+	{ "boot", NULL, "as after a boot: start again what has ended without success",
+		NULL, 0 },
+	{ NULL },
+};
+
+static const struct arg_option enable_options[] = {
+	{ "dir", "DIRECTORY", "of the files, instead of jobs.d beside elasticd.conf", "@dir", 0 },
+	{ "now", NULL, "also start or stop it", NULL, 0 },
+	{ NULL },
+};
+
 static const struct arg_option events_options[] = {
 	{ "follow", NULL, "go on as events happen", NULL, 'f' },
 	{ "since", "SEQ|TIME",

@@ -62,6 +62,12 @@
 	X(plot, cmd_plot, plot_options, 1, MANY, "JOB|PATH...", WORDS_RUNS, VERB_DAEMON,           \
 		"Draw a run as a picture")                                                         \
 	X(validate, cmd_validate, NULL, 1, MANY, "FILE...", WORDS_FILES, 0, "Check job files")     \
+	X(update, cmd_update, update_options, 0, MANY, "[JOB...]", WORDS_JOBS, VERB_DAEMON,        \
+		"Start, restart and stop jobs so that they are as the files of jobs.d say")        \
+	X(enable, cmd_enable, enable_options, 1, MANY, "JOB...", WORDS_JOBS, VERB_DAEMON,          \
+		"Have a file of jobs.d count again")                                               \
+	X(disable, cmd_disable, enable_options, 1, MANY, "JOB...", WORDS_JOBS, VERB_DAEMON,        \
+		"Have a file of jobs.d not count any more")                                        \
 	X(rm, cmd_rm, rm_options, 0, MANY, "[JOB...]", WORDS_JOBS, VERB_DAEMON | VERB_ENDS,        \
 		"Forget jobs that have ended")                                                     \
 	X(doctor, cmd_doctor, NULL, 0, MANY, "[OPTION...] [[--] PROGRAM [ARGUMENT...]]",           \

@@ -256,6 +256,27 @@ char *paths_agent_program(const char *dir, struct error *err)
 	return NULL;
 }
 
+char *paths_client_program(void)
+{
+	static const char *const places[] = { "elasticctl", "../bin/elasticctl" };
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+		_cleanup_free_ char *path = beside_this_program(places[i]);
+
+		if (path && !access(path, X_OK))
+			return TAKE_PTR(path);
+	}
+	return access(BINDIR "/elasticctl", X_OK) ? NULL : strdup(BINDIR "/elasticctl");
+}
+
+char *paths_jobs_dir(const struct paths *p)
+{
+	char *dir;
+	int n = (int)(strrchr(p->config_file, '/') - p->config_file);
+
+	return asprintf(&dir, "%.*s/jobs.d", n, p->config_file) < 0 ? NULL : dir;
+}
+
 char *paths_module(const char *name)
 {
 	struct error err;

@@ -73,6 +73,12 @@ char *paths_run_dir(void);
  */
 char *paths_agent_program(const char *dir, struct error *err);
 
+/* elasticctl of the same tree as this program. Owned, or NULL: there is none, or no memory. */
+char *paths_client_program(void);
+
+/* jobs.d beside the configuration; owned, or NULL without memory. */
+char *paths_jobs_dir(const struct paths *p);
+
 /* A module that programs load: beside the running program, or beside the elastic-agent that
  * paths_agent_program() finds. Returns owned, or NULL where there is none. */
 char *paths_module(const char *name);

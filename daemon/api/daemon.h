@@ -66,6 +66,7 @@ struct daemon {
 	struct preempts *preempts;
 	struct notices *notices;
 	struct metrics *metrics;
+	struct boot_jobs *boot_jobs;
 };
 
 /* Takes up all jobs, and serves the control socket as soon as their agents have reported (or after

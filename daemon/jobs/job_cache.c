@@ -233,7 +233,7 @@ static json_t *short_job(const json_t *job)
 {
 	static const char *const kept[] = { "name", "run", "user", "uid", "created_us", "state",
 		"started_us", "ended_us", "attempt", "restarts", "max_restarts", "command", "cwd",
-		"log_dir", "log_bytes", "reason", "worker_count", NULL };
+		"log_dir", "log_bytes", "reason", "origin", "worker_count", NULL };
 	static const char *const kept_verdict[] = { "result", "exit_status", "message", NULL };
 	_cleanup_json_ json_t *copy = json_object();
 	_cleanup_json_ json_t *verdict = json_object();
@@ -357,6 +357,7 @@ int mirror_initial(
 	code = code ? code : json_put_int(job, "max_restarts", spec ? spec->restart.max : 0);
 	code = code ? code : json_put_string(job, "command", command ? command : "");
 	code = code ? code : json_put_string(job, "cwd", spec ? spec->cwd : NULL);
+	code = code ? code : json_put_string(job, "origin", spec ? spec->origin : NULL);
 	code = code ? code : json_put_string(job, "log_dir", logs);
 	code = code ? code : json_put(job, "workers", json_array());
 	if (code < 0)
