@@ -31,5 +31,6 @@ _must_check_ int job_dir_read(const char *dir, struct job_dir *ret, struct error
 void job_dir_fini(struct job_dir *d);
 
 /* The name that a file of a directory of jobs gives its job: "train" for "train.yaml" and
- * "train.yaml.disabled"; owned, NULL for other files or without memory. ret_disabled may be NULL. */
+ * "train.yaml.disabled"; owned, NULL for other files or without memory. ret_disabled may be NULL.
+ */
 char *job_dir_name(const char *file, bool *ret_disabled);

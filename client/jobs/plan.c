@@ -82,7 +82,8 @@ static const struct plan_run *plan_run_of(const struct plan_input *in, const str
 }
 
 /* Whether a run that has ended counts as what its file asks for. */
-static bool plan_is_done(const struct plan_input *in, const struct plan_run *run, const json_t *diff)
+static bool plan_is_done(
+	const struct plan_input *in, const struct plan_run *run, const json_t *diff)
 {
 	if (!run->spec || json_array_size(diff))
 		return false;
@@ -169,8 +170,9 @@ static int plan_circle(const struct plan *p, size_t at, struct error *err)
 	for (size_t i = at; i < p->n; i++)
 		step = plan_find(p, at, plan_waits(p, at, step));
 	name = plan_waits(p, at, step);
-	return error_set(err, -EINVAL, "%s: %s waits for %s, and that, perhaps through others, for %s",
-		step->file->path, step->name, name, step->name);
+	return error_set(err, -EINVAL,
+		"%s: %s waits for %s, and that, perhaps through others, for %s", step->file->path,
+		step->name, name, step->name);
 }
 
 /* Moves steps forward until each comes after those that it waits for; else as they were. */
@@ -196,9 +198,9 @@ static int plan_check_names(const struct plan_input *in, struct error *err)
 	for (size_t i = 0; i < in->n_files; i++)
 		for (size_t k = 0; k < i; k++)
 			if (!strcmp(plan_name(&in->files[i]), plan_name(&in->files[k])))
-				return error_set(err, -EINVAL, "%s: %s has a job of the name %s, too",
-					in->files[i].path, in->files[k].path,
-					plan_name(&in->files[i]));
+				return error_set(err, -EINVAL,
+					"%s: %s has a job of the name %s, too", in->files[i].path,
+					in->files[k].path, plan_name(&in->files[i]));
 	return 0;
 }
 

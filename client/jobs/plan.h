@@ -49,8 +49,8 @@ struct plan_input {
 	size_t n_runs;
 	const char *dir;    /* files that are gone were directly below it */
 	char *const *wrong; /* paths of files whose jobs are left alone, NULL-ended, or NULL */
-	bool boot;	 /* the host has booted since: runs that a person stopped, or that failed,
-			  * are started again; those that succeeded are not */
+	bool boot; /* the host has booted since: runs that a person stopped, or that failed,
+		    * are started again; those that succeeded are not */
 };
 
 struct plan {

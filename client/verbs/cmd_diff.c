@@ -59,23 +59,17 @@ static int diff_job_file(struct ctl *ctl, const char *path, json_t **ret)
 
 static int diff_job(struct ctl *ctl, const char *name, json_t **ret)
 {
-	_cleanup_json_ json_t *job = NULL;
-	_cleanup_free_ char *path = NULL;
+	_cleanup_(spec_freep) struct spec *spec = NULL;
+	_cleanup_json_ json_t *answer = NULL;
 	struct error err = { 0 };
-	int r = job_status(ctl, name, false, &job);
+	int r = ctl_call(ctl, "Spec", ctl_job(name), &answer);
 
 	if (r != 0)
 		return r;
-	if (!has_value(job, "log_dir"))
-		return ctl_error(ctl, CTL_REFUSED,
-			"%s: the run has no log directory, whose job.json has its specification",
-			name);
-	if (asprintf(&path, "%s/job.json", get_text(job, "log_dir")) < 0) {
-		path = NULL;
-		return ctl_error(ctl, CTL_FAILED, "out of memory");
-	}
-	r = diff_of_run(path, ret, &err);
-	return r < 0 ? ctl_error(ctl, CTL_REFUSED, "%s", err.text) : 0;
+	if (spec_parse(json_object_get(answer, "spec"), &spec, &err) < 0)
+		return ctl_error(ctl, CTL_REFUSED, "%s: %s", name, err.text);
+	*ret = spec_to_json(spec);
+	return *ret ? 0 : ctl_error(ctl, CTL_FAILED, "out of memory");
 }
 
 static int diff_load(struct ctl *ctl, const char *text, json_t **ret)

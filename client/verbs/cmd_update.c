@@ -145,8 +145,8 @@ static int update_wait_for(
 	if (!r)
 		return ctl_error(ctl, CTL_REFUSED, "%s is not started: it needs %s, which has %s",
 			step->name, name, get_text(json_object_get(answer, "job"), "state"));
-	return ctl_error(ctl, CTL_REFUSED, "%s is not started: it needs %s: %s", step->name, name,
-		err.text);
+	return ctl_error(
+		ctl, CTL_REFUSED, "%s is not started: it needs %s: %s", step->name, name, err.text);
 }
 
 static int update_wait_for_all(
@@ -182,8 +182,8 @@ static int update_start(struct ctl *ctl, const struct plan_step *step)
 		r = update_stop(ctl, step);
 	if (r)
 		return r;
-	return ctl_call(ctl, "Start",
-		ctl_with(json_object(), "spec", json_incref(step->file->spec)), NULL);
+	return ctl_call(
+		ctl, "Start", ctl_with(json_object(), "spec", json_incref(step->file->spec)), NULL);
 }
 
 static int update_step(struct ctl *ctl, const struct plan_step *step, bool dry)
@@ -243,8 +243,9 @@ static int update_run(struct ctl *ctl, const struct args *args, const struct pla
 	if (ctl->json)
 		ctl_print_json(steps, false);
 	else if (kept)
-		ctl_say(ctl, kept == 1 ? "%d job is as its file says"
-				       : "%d jobs are as their files say", kept);
+		ctl_say(ctl,
+			kept == 1 ? "%d job is as its file says" : "%d jobs are as their files say",
+			kept);
 	return result;
 }
 

@@ -131,8 +131,7 @@ static const struct arg_option wait_options[] = {
 static const struct arg_option update_options[] = {
 	{ "dir", "DIRECTORY", "of the files, instead of jobs.d beside elasticd.conf", "@dir", 0 },
 	{ "dry-run", NULL, "only show what would be done", NULL, 0 },
-	{ "boot", NULL, "as after a boot: start again what has ended without success",
-		NULL, 0 },
+	{ "boot", NULL, "as after a boot: start again what has ended without success", NULL, 0 },
 	{ NULL },
 };
 

@@ -58,8 +58,8 @@ static void on_client_end(void *arg, int code, int status)
 }
 
 /* Its messages go where elasticd's go. */
-static void __attribute__((noreturn)) run_client(
-	const struct daemon *d, const char *program, const char *dir)
+static void __attribute__((noreturn))
+run_client(const struct daemon *d, const char *program, const char *dir)
 {
 	_cleanup_free_ char *socket = NULL, *directory = NULL;
 	sigset_t none;

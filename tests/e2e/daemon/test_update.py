@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs that are simply there: the files of jobs.d, started after a boot, and kept as they say."""
+
+import json
+
+import pytest
+
+from harness import PUPPET, wait_file
+
+
+class Files:
+    def __init__(self, box, daemon):
+        self.box, self.daemon = box, daemon
+        self.dir = daemon.base / "jobs.d"
+        self.dir.mkdir(exist_ok=True)
+
+    def write(self, name, *steps, **top):
+        path = self.dir / f"{name}.json"
+        path.write_text(json.dumps({"roles": [{"command": [PUPPET, *steps]}], **top}))
+        return path
+
+    def update(self, *args):
+        return self.box.ctl("update", f"--dir={self.dir}", *args)
+
+    def states(self):
+        return {j["name"]: j["state"] for j in self.daemon.call("List", ended=True)["jobs"]}
+
+
+@pytest.fixture
+def files(box, daemon):
+    return Files(box, daemon)
+
+
+def test_update_starts_restarts_and_stops_what_differs(files, box, daemon):
+    files.write("a", "hang")
+    path = files.write("b", "hang", needs=["a"], restart={"max": 1})
+    dry = files.update("--dry-run")
+    assert dry.rc == 0 and dry.out == "would start a\nwould start b\n" and not files.states()
+    assert files.update().out == "started a\nstarted b\n"
+    job = daemon.wait("b", until="running")
+    assert job["origin"] == str(path) and job["cwd"] == "/"
+    assert files.update().out == "2 jobs are as their files say\n"
+    files.write("b", "hang", needs=["a"], restart={"max": 2})
+    (files.dir / "a.json").unlink()
+    pid = job["agent_pid"]
+    answer = files.update()
+    assert answer.rc == 1 and "b is not started: it needs a, which has stopped" in answer.err
+    assert daemon.status("b")["agent_pid"] == pid, "it goes on as it was"
+    files.write("b", "hang", restart={"max": 2})
+    answer = files.update("--json")
+    assert answer.json[0]["action"] == "restart" and answer.json[0]["done"]
+    assert {row["path"]: row["new"] for row in answer.json[0]["diff"] if "new" in row} == {"restart.max": 2}
+    assert daemon.wait("b", until="running")["agent_pid"] != pid
+
+
+def test_a_wrong_file_changes_nothing(files, daemon):
+    files.write("a", "hang")
+    (files.dir / "b.yaml").write_text("rols: []\n")
+    (files.dir / "c.yaml.disabled").write_text("rubbish")
+    answer = files.update()
+    assert answer.rc == 2 and "b.yaml:1:1: rols: unknown key" in answer.err, answer
+    assert "nothing was changed" in answer.err
+    assert not files.states()
+    (files.dir / "b.yaml").unlink()
+    (files.dir / "a.json").chmod(0o666)
+    answer = files.update()
+    assert answer.rc == 2 and "a.json: others may write it: not read" in answer.err
+
+
+def test_jobs_are_disabled_and_enabled(files, box, daemon):
+    files.write("a", "hang")
+    files.write("b", "hang")
+    assert files.update().rc == 0
+    r = box.ctl("disable", "--now", f"--dir={files.dir}", "a")
+    assert r.rc == 0 and "a is disabled" in r.out and files.states() == {"a": "stopped", "b": daemon.wait(
+        "b", until="running")["state"]}
+    assert box.ctl("disable", f"--dir={files.dir}", "a").out == "a was disabled already\n"
+    r = box.ctl("enable", "--now", f"--dir={files.dir}", "a")
+    assert r.rc == 0 and "started a" in r.out
+    assert daemon.wait("a", until="running")["state"] == "running"
+    r = box.ctl("enable", f"--dir={files.dir}", "x")
+    assert r.rc == 1 and "no file in" in r.err
+
+
+def test_a_job_that_was_started_by_hand_is_left_alone(files, box, daemon):
+    assert box.ctl("start", "--name=a", "--no-python", PUPPET, "hang").rc == 0
+    files.write("a", "hang")
+    answer = files.update()
+    assert answer.rc == 1 and "a is active, but was not started from" in answer.err
+    assert files.states() == {"a": "running"}
+
+
+def test_after_a_boot_elasticd_starts_the_jobs_once(box):
+    daemon = box.new_daemon(config="")
+    files = Files(box, daemon)
+    files.write("a", f"touch:{box.path('a')}", "hang")
+    files.write("done", f"touch:{box.path('done')}", "exit:0")
+    (files.dir / "wrong.json").write_text("{")
+    daemon.start()
+    wait_file(box.path("a"))
+    wait_file(box.path("done"))
+    daemon.program.wait_err("wrong.json")
+    daemon.program.wait_err("not all jobs of jobs.d were started")
+    daemon.wait("done")
+    daemon.call("Stop", job="a")
+    daemon.wait("a")
+    # Another elasticd of this boot leaves what a person has stopped.
+    daemon.restart()
+    assert files.states() == {"a": "stopped", "done": "succeeded"}
+    box.path("a").unlink()
+    box.path("done").unlink()
+    (daemon.state / "boot").write_text("an earlier one")
+    daemon.restart()
+    wait_file(box.path("a"))
+    assert not box.path("done").exists(), "it has succeeded: nothing is left to do"
