@@ -5,6 +5,7 @@
  *   sharing   first: other features use its slots; it answers workers at barriers before others
  *             learn of an end, and closes a worker's connections before the queue learns of its end
  *   watchdog  after sharing, whose board it watches
+ *   speed     after sharing, too; it adds to the event of an end how far the worker was
  *   preempt   after sharing has read the last calls of an ended worker, which say how it left
  *   attach    signals and ends workers that are not below the agent
  *   queue     gives tasks to workers that the features before it know
@@ -21,6 +22,7 @@
 #include "agent/preempt/service.h"
 #include "agent/queue/service.h"
 #include "agent/sharing/service.h"
+#include "agent/speed/speed.h"
 #include "agent/watchdog/watchdog.h"
 
 #include <stddef.h>
@@ -28,6 +30,7 @@
 const struct feature *const agent_features[] = {
 	&sharing_feature,
 	&watchdog_feature,
+	&speed_feature,
 	&preempt_feature,
 	&attach_feature,
 	&queue_feature,

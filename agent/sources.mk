@@ -228,6 +228,11 @@ agent_SRC := \
 	agent/supervise/worker_list.c \
 	agent/supervise/worker_requests.c \
 	agent/supervise/worker_selector.c \
+	agent/speed/goodput.c \
+	agent/speed/speed.c \
+	agent/speed/step_window.c \
+	agent/speed/straggler.c \
+	agent/speed/watch.c \
 	agent/sync/barrier.c \
 	agent/sync/barrier_names.c \
 	agent/sync/barrier_text.c \

@@ -70,6 +70,8 @@ unit_TESTS := \
 	agent/rounds/tenure_model \
 	agent/rounds/topology \
 	agent/sharing/calls \
+	agent/speed/goodput \
+	agent/speed/straggler \
 	agent/store/kv \
 	agent/store/kv_nomem \
 	agent/store/store \
@@ -238,6 +240,8 @@ pure_TESTS := \
 	agent/rounds/tenure \
 	agent/rounds/tenure_model \
 	agent/rounds/topology \
+	agent/speed/goodput \
+	agent/speed/straggler \
 	agent/store/kv \
 	agent/store/kv_nomem \
 	agent/store/store \

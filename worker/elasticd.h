@@ -109,7 +109,7 @@ int elasticd_attempt(const struct elasticd *h);
 /* How often this worker was started before in this attempt. */
 int elasticd_start(const struct elasticd *h);
 
-/* --- signs of life: plain memory accesses, no system call */
+/* --- signs of life: plain memory accesses, no system call; the first step reads the clock */
 
 /* Says that this worker lives. */
 void elasticd_beat(struct elasticd *h);

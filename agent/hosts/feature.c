@@ -424,7 +424,7 @@ static bool hosts_last_answers(struct supervisor *sv, loop_fn fn, void *arg)
 	return true;
 }
 
-static void hosts_describe_job(const struct supervisor *sv, json_t *job)
+static void hosts_describe_job(const struct supervisor *sv, json_t *job, bool live)
 {
 	const struct hosts *h = hosts_of(sv);
 

@@ -133,7 +133,7 @@ void preempting_reason(const struct preempting *p, char *text, size_t size);
 void preempting_rest(const struct preempting *p, char *text, size_t size);
 /* io.elasticd.Manager.Preemption, owned; NULL without a notice. */
 json_t *preempting_json(const struct supervisor *sv);
-void preempting_describe_job(const struct supervisor *sv, json_t *job);
+void preempting_describe_job(const struct supervisor *sv, json_t *job, bool live);
 void preempting_describe_worker(
 	const struct supervisor *sv, const struct worker *w, json_t *worker, bool live);
 void preempting_describe_verdict(const struct supervisor *sv, json_t *verdict);

@@ -166,7 +166,7 @@ void preempting_explain(const struct supervisor *sv, FILE *f)
 		why_lines(preempting_of(sv), f);
 }
 
-void preempting_describe_job(const struct supervisor *sv, json_t *job)
+void preempting_describe_job(const struct supervisor *sv, json_t *job, bool live)
 {
 	json_t *preemption = preempting_json(sv);
 

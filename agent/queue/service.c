@@ -251,7 +251,7 @@ static bool dispatch_interface(struct supervisor *sv, bool workers, struct varli
 	return true;
 }
 
-static void dispatch_describe(const struct supervisor *sv, json_t *job)
+static void dispatch_describe(const struct supervisor *sv, json_t *job, bool live)
 {
 	json_t *queue = dispatch_json(sv);
 

@@ -475,21 +475,6 @@ const struct board_slot *sharing_board_slot(const struct supervisor *sv, const s
 /* --- the feature --------------------------------------------------------------------------------
  */
 
-/* A worker's own report of its progress. */
-static void sharing_describe(
-	const struct supervisor *sv, const struct worker *w, json_t *j, bool live)
-{
-	const struct board_slot *slot = live ? sharing_board_slot(sv, w) : NULL;
-	int64_t step;
-
-	if (!slot || !worker_alive(w) ||
-		atomic_load_explicit(&slot->token, memory_order_acquire) != w->token)
-		return;
-	step = atomic_load_explicit(&slot->step, memory_order_relaxed);
-	if (step >= 0)
-		json_put(j, "step", json_integer(step));
-}
-
 static const struct varlink_method manager_methods[] = {
 	{ "Results", sharing_method_results },
 	{ NULL, NULL },
@@ -527,5 +512,4 @@ const struct feature sharing_feature = {
 	.flush = sharing_flush,
 	.hosts_board = sharing_show,
 	.relays_call = sharing_relay_operator,
-	.describe_worker = sharing_describe,
 };

@@ -160,15 +160,19 @@ struct feature {
 	/* Fills pids with at most max children of its own. Returns how many. */
 	size_t (*helper_pids)(struct supervisor *sv, pid_t *pids, size_t max);
 
+	/* An event was added. */
+	void (*new_event)(struct supervisor *sv, const json_t *event);
 	/* An agent before this one was lost: gets each of its events, before init. */
 	void (*past_event)(struct supervisor *sv, const json_t *event);
 	/* Whether those events end the job; sets the reason then. */
 	bool (*past_ends_job)(struct supervisor *sv);
 
 	/* Adds to what people see. */
-	void (*describe_job)(const struct supervisor *sv, json_t *job);
+	void (*describe_job)(const struct supervisor *sv, json_t *job, bool live);
 	void (*describe_worker)(
 		const struct supervisor *sv, const struct worker *w, json_t *worker, bool live);
+	/* Adds to the event of its end. */
+	void (*describe_end)(const struct supervisor *sv, const struct worker *w, json_t *worker);
 	void (*describe_verdict)(const struct supervisor *sv, json_t *verdict);
 	void (*explain)(const struct supervisor *sv, FILE *f); /* lines for "why" */
 	void (*explain_last)(const struct supervisor *sv, FILE *f);

@@ -146,7 +146,7 @@ json_t *job_json(const struct supervisor *sv, bool live)
 		json_put(j, "log_dir", json_text(logs_run_dir(sv->logs)));
 	if (sv->log_bytes)
 		json_put(j, "log_bytes", json_integer(sv->log_bytes));
-	FEATURES_CALL(sv, describe_job, sv, j);
+	FEATURES_CALL(sv, describe_job, sv, j, live || sv->ended);
 	json_put(j, "workers", job_json_workers(sv, live));
 	return j;
 }

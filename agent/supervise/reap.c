@@ -27,10 +27,12 @@ static void reap_obituary(struct supervisor *sv, struct worker *w)
 	double seconds = (double)(w->ended_ms - w->started_ms) / 1000;
 	bool agreed = sv->on_notice && w->exit.code == supervisor_preempted_status(sv);
 	bool bad = worker_complaint(w) || (worker_bad_exit(w) && !agreed);
+	json_t *data = worker_json(w);
 
+	FEATURES_CALL(sv, describe_end, sv, w, data);
 	log_msg(bad && !w->stop_us ? LOG_WARNING : LOG_INFO, "%s (pid %d): %s after %.3f s%s",
 		worker_called(w), (int)w->exit_pid, w->exit.text, seconds, reap_by(w));
-	events_add(sv->events, "worker-ended", sv->attempt, w->rank, worker_json(w),
+	events_add(sv->events, "worker-ended", sv->attempt, w->rank, data,
 		"%s (pid %d): %s after %.3f s%s", worker_called(w), (int)w->exit_pid, w->exit.text,
 		seconds, reap_by(w));
 }

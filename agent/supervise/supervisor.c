@@ -230,6 +230,7 @@ static void supervisor_on_event(void *arg, const json_t *event)
 {
 	struct supervisor *sv = arg;
 
+	FEATURES_CALL(sv, new_event, sv, event);
 	FEATURES_CALL(sv, changed, sv);
 }
 

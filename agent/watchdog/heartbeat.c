@@ -159,6 +159,7 @@ __attribute__((format(printf, 4, 5))) static void heartbeat_describe(
 	size_t n;
 
 	v->what = what;
+	v->silent_ms = ms;
 	va_start(ap, fmt);
 	vsnprintf(v->text, sizeof(v->text), fmt, ap);
 	va_end(ap);

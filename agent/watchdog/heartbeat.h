@@ -45,7 +45,8 @@ enum heartbeat_what {
 
 struct heartbeat_verdict {
 	enum heartbeat_what what;
-	char text[200]; /* "no beat for 30s (3 of 3)", "no step for 10m"; "" for FINE */
+	uint64_t silent_ms; /* time since the last sign of life */
+	char text[200];	    /* "no beat for 30s (3 of 3)", "no step for 10m"; "" for FINE */
 };
 
 enum heartbeat_progress {

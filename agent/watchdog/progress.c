@@ -2,6 +2,7 @@
 #include "agent/watchdog/progress.h"
 
 #include "agent/files/file_system.h"
+#include "common/base/scan.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -108,47 +109,60 @@ static bool progress_changed(struct progress_file *f)
 	return true;
 }
 
-static uint64_t progress_line(const regex_t *pattern, struct progress_file *f)
+static void progress_number(struct progress *p, const char *text, size_t len)
 {
+	_cleanup_free_ char *digits = strndup(text, len);
+	uint64_t number;
+
+	if (!digits || scan_whole(digits, INT64_MAX, &number) < 0)
+		return;
+	if (p->first_number < 0)
+		p->first_number = (int64_t)number;
+	p->last_number = (int64_t)number;
+}
+
+static void progress_line(struct progress *p, struct progress_file *f)
+{
+	regmatch_t found[2] = { { .rm_so = -1 }, { .rm_so = -1 } };
+
 	f->line[f->len] = '\0';
 	f->len = 0;
-	return regexec(pattern, f->line, 0, NULL, 0) == 0;
+	if (regexec(p->pattern, f->line, 2, found, 0) != 0)
+		return;
+	if (found[1].rm_so >= 0)
+		progress_number(
+			p, f->line + found[1].rm_so, (size_t)(found[1].rm_eo - found[1].rm_so));
+	p->matches++;
 }
 
 /* Counts matching lines in n new bytes; a NUL hides the rest of its line. */
-static uint64_t progress_lines(
-	const regex_t *pattern, struct progress_file *f, const char *data, size_t n)
+static void progress_lines(struct progress *p, struct progress_file *f, const char *data, size_t n)
 {
-	uint64_t matches = 0;
-
 	for (size_t i = 0; i < n; i++) {
 		if (data[i] == '\n' || data[i] == '\r')
-			matches += progress_line(pattern, f);
+			progress_line(p, f);
 		else if (f->len < sizeof(f->line) - 1)
 			f->line[f->len++] = data[i];
 	}
-	return matches;
 }
 
-static uint64_t progress_read(const regex_t *pattern, struct progress_file *f)
+static void progress_read(struct progress *p, struct progress_file *f)
 {
 	_cleanup_log_fd_ int fd = log_fs_open(f->path, O_RDONLY, 0);
 	char data[16384];
-	uint64_t matches = 0;
 	off_t end = f->last.st_size;
 	ssize_t n;
 
 	if (fd < 0)
-		return 0;
+		return;
 	if (end > f->offset + PROGRESS_AT_ONCE) {
 		f->offset = end - PROGRESS_AT_ONCE;
 		f->len = 0;
 	}
 	while (f->offset < end && (n = log_fs_pread(fd, data, sizeof(data), f->offset)) > 0) {
 		f->offset += n;
-		matches += progress_lines(pattern, f, data, (size_t)n);
+		progress_lines(p, f, data, (size_t)n);
 	}
-	return matches;
 }
 
 void progress_check(struct progress *p)
@@ -161,7 +175,7 @@ void progress_check(struct progress *p)
 			continue;
 		p->log_changes++;
 		if (p->pattern)
-			p->matches += progress_read(p->pattern, &p->logs[i]);
+			progress_read(p, &p->logs[i]);
 	}
 	p->file_changes += progress_changed(&p->file);
 }
@@ -169,7 +183,7 @@ void progress_check(struct progress *p)
 int progress_init(struct progress *p, const char *const logs[2], const char *file,
 	const regex_t *pattern, bool fresh)
 {
-	*p = (struct progress){ .pattern = pattern };
+	*p = (struct progress){ .pattern = pattern, .first_number = -1, .last_number = -1 };
 	for (int i = 0; i < 2; i++)
 		p->logs[i].path = logs[i] ? strdup(logs[i]) : NULL;
 	p->file.path = file ? strdup(file) : NULL;

@@ -36,6 +36,8 @@ struct progress {
 	const regex_t *pattern; /* borrowed; NULL: none */
 	struct progress_file logs[2], file;
 	uint64_t log_changes, matches, file_changes;
+	int64_t first_number,
+		last_number; /* that the pattern's first group has matched; -1: none */
 };
 
 /* paths may be NULL. The present state of the files is the start; fresh: the logs belong to this

@@ -102,12 +102,17 @@ static const char *watch_event(enum heartbeat_what what)
 static void watch_report(
 	struct supervisor *sv, const struct worker *w, const struct heartbeat_verdict *v)
 {
+	json_t *data = NULL;
+
 	if (v->what == HEARTBEAT_BACK)
 		log_notice("%s: %s", worker_called(w), v->text);
 	else
 		log_warning("%s: %s", worker_called(w), v->text);
+	/* A worker that restarts alone does not keep the others from their work. */
+	if (watch_failed(v->what) && !spec_scope_worker(supervisor_spec(sv), w->role))
+		data = json_pack("{s:I}", "silent_ms", (json_int_t)v->silent_ms);
 	events_add(supervisor_events(sv), watch_event(v->what), supervisor_attempt(sv), w->rank,
-		NULL, "%s: %s", worker_called(w), v->text);
+		data, "%s: %s", worker_called(w), v->text);
 }
 
 static void watchdog_arm(struct watchdog *wd)
@@ -324,7 +329,7 @@ static size_t watchdog_helpers(struct supervisor *sv, pid_t *pids, size_t max)
 	return watchdog_of(sv) ? hang_helpers(watchdog_of(sv)->dumps, pids, max) : 0;
 }
 
-static void watchdog_describe(const struct supervisor *sv, json_t *job)
+static void watchdog_describe(const struct supervisor *sv, json_t *job, bool live)
 {
 	struct watchdog *wd = watchdog_of(sv);
 	const struct worker_watch *watch;

@@ -186,7 +186,8 @@ void ctl_say(const struct ctl *ctl, const char *fmt, ...)
 void ctl_print_json(const json_t *j, bool lines)
 {
 	json_dumpf(j, stdout,
-		lines ? JSON_COMPACT | JSON_ENCODE_ANY : JSON_INDENT(2) | JSON_ENCODE_ANY);
+		(lines ? JSON_COMPACT : JSON_INDENT(2)) | JSON_ENCODE_ANY |
+			JSON_REAL_PRECISION(15));
 	putchar('\n');
 }
 

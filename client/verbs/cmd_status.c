@@ -118,6 +118,52 @@ static void workers_field(const struct ctl *ctl, const json_t *job)
 		field(ctl, "Workers", text, COLOR_NONE);
 }
 
+/* "93.2% of 4h 12m: 12m waiting, 3m starting" */
+static void goodput_field(const struct ctl *ctl, const json_t *job)
+{
+	static const char *const parts[] = { "waiting", "starting", "stopping", "saving", "hanging",
+		"repeated", "unknown" };
+	const json_t *g = json_object_get(job, "goodput");
+	char text[400], name[32], took[DURATION_TEXT_MAX];
+	int used;
+
+	if (!json_is_object(g) || !get_int(g, "total_ms"))
+		return;
+	used = snprintf(text, sizeof(text), "%.1f%% of %s",
+		json_number_value(json_object_get(g, "percent")),
+		duration_text(get_int(g, "total_ms"), took));
+	for (size_t i = 0, n = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		snprintf(name, sizeof(name), "%s_ms", parts[i]);
+		if (!get_int(g, name) || used >= (int)sizeof(text))
+			continue;
+		used += snprintf(text + used, sizeof(text) - (size_t)used, "%s%s %s",
+			n++ ? ", " : ": ", duration_text(get_int(g, name), took), parts[i]);
+	}
+	field(ctl, "Goodput", text, COLOR_NONE);
+}
+
+/* A line for each straggler. */
+static void slow_fields(const struct ctl *ctl, const json_t *job)
+{
+	const char *label = "Slow", *role;
+	json_t *worker;
+	size_t i;
+
+	json_array_foreach (json_object_get(job, "workers"), i, worker) {
+		_cleanup_free_ char *text = NULL;
+
+		role = get_text(worker, "role");
+		if (!has_value(worker, "straggler") ||
+			asprintf(&text, "%s:%d %s", role ? role : "worker",
+				(int)get_int(worker, "index"), get_text(worker, "straggler")) < 0) {
+			text = NULL;
+			continue;
+		}
+		field(ctl, label, text, COLOR_YELLOW);
+		label = "";
+	}
+}
+
 static void preemption_fields(const struct ctl *ctl, const json_t *job)
 {
 	const json_t *p = preemption_of(job);
@@ -257,6 +303,8 @@ static void head(const struct ctl *ctl, const json_t *job)
 	field(ctl, "Logs", get_text(job, "log_dir"), COLOR_NONE);
 	host_fields(ctl, job);
 	workers_field(ctl, job);
+	goodput_field(ctl, job);
+	slow_fields(ctl, job);
 	queue_field(ctl, job);
 }
 
@@ -335,6 +383,32 @@ static void cpu_cell(struct table *t, const json_t *worker)
 			(used_ms * 100 + life_ms / 2) / life_ms, duration_text(used_ms, used));
 }
 
+static bool any_steps(const json_t *job)
+{
+	json_t *worker;
+	size_t i;
+
+	json_array_foreach (json_object_get(job, "workers"), i, worker)
+		if (has_value(worker, "steps"))
+			return true;
+	return false;
+}
+
+static void step_cells(struct table *t, const json_t *worker)
+{
+	const json_t *speed = json_object_get(worker, "steps_per_s");
+
+	if (has_value(worker, "step"))
+		table_cellf(t, COLOR_NONE, "%" PRId64, get_int(worker, "step"));
+	else
+		table_cell(t, COLOR_DIM, "-");
+	if (json_is_number(speed))
+		table_cellf(t, has_value(worker, "straggler") ? COLOR_YELLOW : COLOR_NONE, "%.3g",
+			json_number_value(speed));
+	else
+		table_cell(t, COLOR_DIM, "-");
+}
+
 static void live_cells(struct table *t, const json_t *worker)
 {
 	char size[SIZE_TEXT_MAX];
@@ -356,25 +430,36 @@ static void live_cells(struct table *t, const json_t *worker)
 static void workers_table(
 	const struct ctl *ctl, const json_t *job, const struct ranks *wanted, bool full)
 {
-	static const struct table_column columns[] = { { "RANK", TABLE_RIGHT }, { "ROLE", 0 },
-		{ "STATE", TABLE_SHRINK }, { "PID", TABLE_RIGHT | TABLE_DROP(7) },
-		{ "EXIT", TABLE_DROP(2) }, { "UPTIME", TABLE_RIGHT | TABLE_DROP(3) },
-		{ "RESTARTS", TABLE_RIGHT | TABLE_DROP(6) }, { "RSS", TABLE_RIGHT | TABLE_DROP(5) },
-		{ "CPU", TABLE_RIGHT | TABLE_DROP(4) }, { "LAST LINE", TABLE_DROP(1) },
-		{ NULL, 0 } };
-	static const struct table_column with_saved[] = { { "RANK", TABLE_RIGHT }, { "ROLE", 0 },
-		{ "STATE", TABLE_SHRINK }, { "SAVED", TABLE_SHRINK },
-		{ "PID", TABLE_RIGHT | TABLE_DROP(7) }, { "EXIT", TABLE_DROP(2) },
-		{ "UPTIME", TABLE_RIGHT | TABLE_DROP(3) },
-		{ "RESTARTS", TABLE_RIGHT | TABLE_DROP(6) }, { "RSS", TABLE_RIGHT | TABLE_DROP(5) },
-		{ "CPU", TABLE_RIGHT | TABLE_DROP(4) }, { "LAST LINE", TABLE_DROP(1) },
-		{ NULL, 0 } };
-	bool saved = preemption_any_saved(job);
-	_cleanup_(table_freep) struct table *t = table_new(saved ? with_saved : columns);
+	bool saved = preemption_any_saved(job), steps = any_steps(job);
+	const struct {
+		struct table_column column;
+		bool shown;
+	} all[] = {
+		{ { "RANK", TABLE_RIGHT }, true },
+		{ { "ROLE", 0 }, true },
+		{ { "STATE", TABLE_SHRINK }, true },
+		{ { "SAVED", TABLE_SHRINK }, saved },
+		{ { "PID", TABLE_RIGHT | TABLE_DROP(7) }, true },
+		{ { "EXIT", TABLE_DROP(2) }, true },
+		{ { "UPTIME", TABLE_RIGHT | TABLE_DROP(3) }, true },
+		{ { "RESTARTS", TABLE_RIGHT | TABLE_DROP(6) }, true },
+		{ { "STEP", TABLE_RIGHT | TABLE_DROP(2) }, steps },
+		{ { "STEPS/S", TABLE_RIGHT }, steps },
+		{ { "RSS", TABLE_RIGHT | TABLE_DROP(5) }, true },
+		{ { "CPU", TABLE_RIGHT | TABLE_DROP(4) }, true },
+		{ { "LAST LINE", TABLE_DROP(1) }, true },
+	};
+	struct table_column columns[sizeof(all) / sizeof(all[0]) + 1] = { 0 };
+	_cleanup_(table_freep) struct table *t = NULL;
+	size_t n = 0;
 	struct table_style style = ctl_table_style(ctl);
 	json_t *worker;
 	size_t i;
 
+	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (all[i].shown)
+			columns[n++] = all[i].column;
+	t = table_new(columns);
 	if (!t)
 		return;
 	json_array_foreach (json_object_get(job, "workers"), i, worker) {
@@ -385,6 +470,8 @@ static void workers_table(
 		if (saved)
 			saved_cell(t, worker);
 		life_cells(t, job, worker);
+		if (steps)
+			step_cells(t, worker);
 		live_cells(t, worker);
 	}
 	if (table_rows(t) == 0)

@@ -49,11 +49,13 @@ struct board_header {
 
 struct board_slot {
 	/* the worker's */
-	_Atomic uint64_t token; /* ELASTICD_TOKEN of the process that beats here; 0: none yet */
-	_Atomic uint64_t beats; /* counts up */
-	_Atomic int64_t step;	/* of the last step() call; -1: none yet */
-	_Atomic uint64_t steps; /* number of step() calls: progress also if step repeats */
-	uint64_t worker_spare[4];
+	_Atomic uint64_t token;	    /* ELASTICD_TOKEN of the process that beats here; 0: none yet */
+	_Atomic uint64_t beats;	    /* counts up */
+	_Atomic int64_t step;	    /* of the last step() call; -1: none yet */
+	_Atomic uint64_t steps;	    /* number of step() calls: progress also if step repeats */
+	_Atomic int64_t first_step; /* number of the first step() call */
+	_Atomic int64_t first_us;   /* its real time; 0: not known */
+	uint64_t worker_spare[2];
 	/* the agent's */
 	_Atomic uint64_t expected; /* token of the worker's present process; 0: none */
 	_Atomic uint64_t cancels;  /* counts the leases of it that were cancelled, from 0 */

@@ -119,6 +119,13 @@ static const struct spec_key heartbeat_keys[] = {
 	END,
 };
 
+static const struct spec_key speed_keys[] = {
+	KEY("window", duration, spec_speed, window_ms, .min = 1000),
+	KEY("straggler", int, spec_speed, straggler, .min = 1, .max = 1000000),
+	KEY("pattern", pattern, spec_speed, pattern),
+	END,
+};
+
 static const struct spec_key stop_keys[] = {
 	KEY("signal", signal, spec_stop, signal),
 	KEY("whom", enum, spec_stop, whom, .names = spec_whom_names),
@@ -187,6 +194,7 @@ const struct spec_key spec_keys_top[] = {
 	SECTION("leader", leader_keys, leader),
 	SECTION("stop", stop_keys, stop),
 	SECTION("heartbeat", heartbeat_keys, heartbeat),
+	SECTION("speed", speed_keys, speed),
 	SECTION("preemption", spec_keys_preemption, preemption),
 	SECTION("resources", resources_keys, resources),
 	SECTION("queue", spec_keys_queue, queue),

@@ -51,6 +51,7 @@ struct spec *spec_free(struct spec *s)
 	free(s->stop.forward);
 	free(s->heartbeat.log_pattern);
 	free(s->heartbeat.progress_file);
+	free(s->speed.pattern);
 	spec_preemption_fini(&s->preemption);
 	spec_free_words(s->resources.devices.ids);
 	free(s->resources.devices.env);
@@ -94,6 +95,8 @@ static struct spec *spec_new(void)
 		.dump_timeout_ms = 10000,
 	};
 	s->hooks.timeout_ms = 10000;
+	s->speed.window_ms = 60000;
+	s->speed.straggler = SPEC_UNSET;
 	spec_queue_init(&s->queue);
 	spec_rendezvous_init(&s->rendezvous);
 	s->compat_torch = true;

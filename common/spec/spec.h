@@ -92,6 +92,15 @@ struct spec_heartbeat {
 				  */
 };
 
+/* Steps per second of the workers, and which of them are slow. */
+struct spec_speed {
+	int64_t window_ms; /* over which speeds are compared; 60 s */
+	int straggler;	   /* percent by which a worker is slower than the others; SPEC_UNSET: not
+			      watched */
+	char *pattern;	   /* extended regular expression: lines of the logs that are steps; its
+			      first group is the step's number */
+};
+
 enum spec_notice {
 	SPEC_NOTICE_SIGNAL = 1 << 0,
 	SPEC_NOTICE_COMMAND = 1 << 1,
@@ -305,6 +314,7 @@ struct spec {
 	struct spec_stop stop;
 	struct spec_leader leader;
 	struct spec_heartbeat heartbeat;
+	struct spec_speed speed;
 	struct spec_preemption preemption;
 	struct spec_resources resources;
 	struct spec_rendezvous rendezvous;

@@ -93,6 +93,7 @@ static const struct {
 	{ "note", JSON_STRING, false },
 	{ "origin", JSON_STRING, false },
 	{ "queue", JSON_OBJECT, false },
+	{ "goodput", JSON_OBJECT, false },
 	{ "workers", JSON_ARRAY, true },
 };
 
@@ -222,7 +223,7 @@ static int keep_members(json_t *to, const json_t *from, const char *const *names
 	for (; !code && *names; names++) {
 		json_t *v = json_object_get(from, *names);
 
-		if (json_is_string(v) || json_is_integer(v))
+		if (json_is_string(v) || json_is_number(v))
 			code = json_put(to, *names, json_incref(v));
 	}
 	return code ? code : cut_strings(to, SHORT_STRING_BYTES);
@@ -235,9 +236,19 @@ static json_t *short_job(const json_t *job)
 		"started_us", "ended_us", "attempt", "restarts", "max_restarts", "command", "cwd",
 		"log_dir", "log_bytes", "reason", "origin", "worker_count", NULL };
 	static const char *const kept_verdict[] = { "result", "exit_status", "message", NULL };
+	static const char *const kept_goodput[] = { "percent", "total_ms", "working_ms",
+		"waiting_ms", "starting_ms", "stopping_ms", "saving_ms", "hanging_ms",
+		"repeated_ms", "unknown_ms", NULL };
+	const json_t *goodput = json_object_get(job, "goodput");
 	_cleanup_json_ json_t *copy = json_object();
 	_cleanup_json_ json_t *verdict = json_object();
+	_cleanup_json_ json_t *times = json_object();
 	int code = keep_members(copy, job, kept);
+
+	if (!code && goodput)
+		code = keep_members(times, goodput, kept_goodput);
+	if (!code && goodput)
+		code = json_put(copy, "goodput", json_incref(times));
 
 	if (!code)
 		code = keep_members(verdict, json_object_get(job, "verdict"), kept_verdict);

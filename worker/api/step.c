@@ -6,6 +6,8 @@
 #include "worker/api/preemption.h"
 #include "worker/base/handle.h"
 
+#include <time.h>
+
 #define RELAXED memory_order_relaxed
 
 static inline void count(_Atomic uint64_t *n)
@@ -23,6 +25,18 @@ static inline void beat(struct elasticd *h)
 		atomic_store_explicit(&s->token, h->token, memory_order_release);
 }
 
+/* Notes the first step of the process: from its time the agent knows how long the start took, and
+ * how fast steps are, without looking at the board meanwhile. */
+static void note_first(struct board_slot *s, int64_t n)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	atomic_store_explicit(&s->first_step, n, RELAXED);
+	atomic_store_explicit(
+		&s->first_us, (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000, RELAXED);
+}
+
 static void full_barrier(void)
 {
 	__sync_synchronize();
@@ -37,6 +51,8 @@ enum elasticd_status elasticd_step(struct elasticd *h, int64_t n, enum elasticd_
 {
 	struct board_slot *s = h->slot;
 
+	if (!atomic_load_explicit(&s->steps, RELAXED))
+		note_first(s, n);
 	atomic_store_explicit(&s->step, n, RELAXED);
 	count(&s->steps);
 	beat(h);

@@ -373,7 +373,7 @@ END_TEST
 
 /* --- what people see --- */
 
-static void describe_job(const struct supervisor *sv, json_t *job)
+static void describe_job(const struct supervisor *sv, json_t *job, bool live)
 {
 	json_put(job, "of_feature", json_string("job"));
 }

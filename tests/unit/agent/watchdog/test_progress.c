@@ -101,6 +101,25 @@ START_TEST(output_before_the_first_check_counts)
 }
 END_TEST
 
+START_TEST(the_first_group_of_the_pattern_is_a_number)
+{
+	regex_t re;
+
+	ck_assert_int_eq(regcomp(&re, "step ([0-9a-z]+)", REG_EXTENDED), 0);
+	begin(&re, true);
+	append(path[0], "step x\n");
+	progress_check(&p);
+	ck_assert_int_eq(p.first_number, -1);
+	append(path[0], "step 7\nstep 8");
+	progress_check(&p);
+	ck_assert(p.matches == 2 && p.first_number == 7 && p.last_number == 7);
+	append(path[0], "\rstep 99999999999999999999\nstep 12\n");
+	progress_check(&p);
+	ck_assert(p.matches == 5 && p.first_number == 7 && p.last_number == 12);
+	regfree(&re);
+}
+END_TEST
+
 START_TEST(a_file_that_was_replaced_or_cut_is_read_from_its_beginning)
 {
 	regex_t re;
@@ -199,6 +218,7 @@ int main(void)
 	tcase_add_test(t, only_a_log_that_grows_is_a_change);
 	tcase_add_test(t, lines_that_match_are_counted_once_however_they_come);
 	tcase_add_test(t, output_before_the_first_check_counts);
+	tcase_add_test(t, the_first_group_of_the_pattern_is_a_number);
 	tcase_add_test(t, a_file_that_was_replaced_or_cut_is_read_from_its_beginning);
 	tcase_add_test(t, over_long_lines_and_binary_bytes_are_no_trouble);
 	tcase_add_test(t, a_checkpoint_that_is_overwritten_is_a_change);
