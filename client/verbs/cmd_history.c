@@ -75,6 +75,7 @@ static void history_row(struct table *t, const json_t *job)
 	const char *result = history_result(job);
 	int64_t began = get_int(job, has_value(job, "started_us") ? "started_us" : "created_us");
 	char buf[TIME_TEXT_MAX], shown[32] = "?";
+	const json_t *goodput = json_object_get(json_object_get(job, "goodput"), "percent");
 	int status = job_exit_status(job);
 
 	if (result)
@@ -89,6 +90,10 @@ static void history_row(struct table *t, const json_t *job)
 	table_cellf(t, COLOR_NONE, "%d", (int)get_int(job, "restarts"));
 	table_cell(t, history_failed(job) ? COLOR_RED : color_state(result), shown);
 	table_cellf(t, COLOR_NONE, "%d", status);
+	if (json_is_number(goodput))
+		table_cellf(t, COLOR_NONE, "%.1f%%", json_number_value(goodput));
+	else
+		table_cell(t, COLOR_DIM, "-");
 	table_cell(t, COLOR_NONE,
 		status ? get_text(json_object_get(job, "verdict"), "message")
 		       : get_text(job, "reason"));
@@ -100,7 +105,8 @@ static void history_print(const struct ctl *ctl, const json_t *jobs)
 		{ "STARTED", TABLE_DROP(3) }, { "DURATION", TABLE_RIGHT },
 		{ "ATTEMPTS", TABLE_RIGHT | TABLE_DROP(4) },
 		{ "RESTARTS", TABLE_RIGHT | TABLE_DROP(2) }, { "RESULT", 0 },
-		{ "EXIT", TABLE_RIGHT }, { "REASON", 0 }, { NULL, 0 } };
+		{ "EXIT", TABLE_RIGHT }, { "GOODPUT", TABLE_RIGHT | TABLE_DROP(5) },
+		{ "REASON", 0 }, { NULL, 0 } };
 	_cleanup_(table_freep) struct table *t = table_new(columns);
 	struct table_style style = ctl_table_style(ctl);
 	json_t *job;
