@@ -123,7 +123,7 @@ static const struct {
 	{ "{" ROLE ",'on_failure':1}",
 		"on_failure: unknown key here; it belongs in `roles[]` or `heartbeat`" },
 	{ "{" ROLE ",'timeout':1}",
-		"timeout: unknown key here; it belongs in `stop`, `heartbeat` or `preemption`" },
+		"timeout: unknown key here; it belongs in `stop`, `heartbeat`, `preemption` or `hooks`" },
 	{ "{" ROLE ",'max_restarts':1}", "max_restarts: unknown key, did you mean `restart.max`?" },
 	{ "{" ROLE ",'nproc-per-node':1}",
 		"nproc-per-node: unknown key, did you mean `roles[].replicas`?" },
