@@ -28,12 +28,19 @@
 		"elasticd_job_" n "_seconds", METRIC_GAUGE, h, NULL, NULL, p, s \
 	}
 
-/* A path that begins with "=" counts the workers in that state, with "#" the items of a list. */
+/* A path that begins with "=" counts the workers in that state, with "#" the items of a list; with
+ * "+", "<", ">" and "?" it is the sum, the least, the greatest and the number of what workers have
+ * by that name. */
 #define WORKERS(state) \
 	GAUGE_OF("workers", "Workers of this host by their state.", "state", state, "=" state)
 #define RESTARTS(cause)                                                                        \
 	COUNT_OF("restarts", "Restarts of the group by their cause, counted or not.", "cause", \
 		cause, "restarts_by_cause." cause)
+#define SPENT(part)                                                                                \
+	{                                                                                          \
+		"elasticd_job_time_seconds", METRIC_GAUGE, "What the run's time went to.", "part", \
+			part, "goodput." part "_ms", 1e-3                                          \
+	}
 #define TASKS_OVER(result)                                                                     \
 	COUNT_OF("queue_tasks_ended", "Tasks of the queue that have ended.", "result", result, \
 		"queue." result)
@@ -70,6 +77,27 @@ const struct metric_row metric_rows[] = {
 	COUNT("queue_put_back", "How often a task was put back for another worker.",
 		"queue.put_back"),
 	GAUGE("queue_workers", "Workers that take tasks of the queue.", "queue.workers"),
+	GAUGE("workers_slow", "Workers that are slower than the others.", "?straggler"),
+	GAUGE_OF("step", "Number of the last step of the first and the last of the workers.", "of",
+		"last", "<step"),
+	GAUGE_OF("step", "Number of the last step of the first and the last of the workers.", "of",
+		"first", ">step"),
+	GAUGE("steps_per_second", "Steps per second of the slowest worker.", "<steps_per_s"),
+	{ "elasticd_job_goodput_ratio", METRIC_GAUGE,
+		"Share of the run's time in which it made progress.", NULL, NULL, "goodput.percent",
+		0.01 },
+	SPENT("working"),
+	SPENT("waiting"),
+	SPENT("starting"),
+	SPENT("stopping"),
+	SPENT("saving"),
+	SPENT("hanging"),
+	SPENT("repeated"),
+	SPENT("unknown"),
+	GAUGE("memory_bytes", "Memory of the workers of this host.", "+rss_bytes"),
+	{ "elasticd_job_cpu_seconds", METRIC_GAUGE,
+		"Processor time of the workers that run on this host.", NULL, NULL, "+cpu_ms",
+		1e-3 },
 	GAUGE("workers_silent", "Workers that have missed a heartbeat.", "silent_workers"),
 	GAUGE("hosts", "Hosts of the group, with spares.", "#hosts"),
 	TIME("etcd", "How long etcd took for its last answer to this host.", "etcd_ms", 1e-3),
@@ -78,6 +106,30 @@ const struct metric_row metric_rows[] = {
 const size_t metric_n_rows = sizeof(metric_rows) / sizeof(*metric_rows);
 static_assert(
 	sizeof(metric_rows) / sizeof(*metric_rows) <= METRIC_ROWS_MAX, "a value for each row");
+
+static double of_workers(const json_t *job, char what, const char *key)
+{
+	const json_t *workers = json_object_get(job, "workers");
+	double all = NAN, one;
+	json_t *worker, *value;
+	size_t i;
+	int n = 0;
+
+	json_array_foreach ((json_t *)workers, i, worker) {
+		value = json_object_get(worker, key);
+		n += value != NULL;
+		if (!json_is_number(value))
+			continue;
+		one = json_number_value(value);
+		if (isnan(all))
+			all = one;
+		else if (what == '+')
+			all += one;
+		else if (what == '<' ? one < all : one > all)
+			all = one;
+	}
+	return what == '?' && json_is_array(workers) ? n : all;
+}
 
 static double count_workers(const json_t *job, const char *state)
 {
@@ -106,6 +158,8 @@ static double number_at(const json_t *job, const char *path)
 		list = json_object_get(job, path + 1);
 		return json_is_array(list) ? (double)json_array_size(list) : NAN;
 	}
+	if (strchr("+<>?", path[0]))
+		return of_workers(job, path[0], path + 1);
 	if (dot && (size_t)(dot - path) < sizeof(key)) {
 		memcpy(key, path, (size_t)(dot - path));
 		key[dot - path] = '\0';

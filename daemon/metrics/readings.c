@@ -76,7 +76,8 @@ static void on_silent(void *arg)
 
 static void ask(struct reading *x)
 {
-	_cleanup_json_ json_t *params = json_pack("{s:s}", "job", x->job->rec.name);
+	_cleanup_json_ json_t *params =
+		json_pack("{s:s, s:b}", "job", x->job->rec.name, "live", true);
 	const struct agent_call_options o = {
 		.method = "Status",
 		.params = params,
