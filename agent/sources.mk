@@ -41,6 +41,7 @@ agent_SRC := \
 	agent/hosts/member_calls.c \
 	agent/hosts/member_hear.c \
 	agent/hosts/member_say.c \
+	agent/hosts/messages.c \
 	agent/hosts/operators.c \
 	agent/hosts/relay.c \
 	agent/hosts/settings.c \

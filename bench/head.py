@@ -18,8 +18,8 @@ LIBWORKER = str(harness.BUILD / "tests/tools/libworker")
 PATIENCE_S = 120
 
 # Milliseconds: wall time, and processor time of the head's agent and of the load program. mb: the agent's
-# memory (PSS) after that step.
-Step = collections.namedtuple("Step", "name wall head load mb")
+# memory (PSS) after that step. messages, bytes: of the load program's hosts and the head, for each other.
+Step = collections.namedtuple("Step", "name wall head load messages bytes mb")
 
 
 def raise_descriptors(needed):
@@ -58,7 +58,7 @@ class Head:
         self.load.stdin.write(name + "\n")
         self.load.stdin.flush()
         line = self.load.stdout.readline().split()
-        if len(line) != 4 or line[0] != name:
+        if len(line) != 6 or line[0] != name:
             raise RuntimeError(f"{name}: the load program ended with {self.load.wait()}: {self.run.err}")
         self.steps[name] = Step(name, *map(float, line[1:]), harness.pss_kb(self.agent) / 1024)
         return self.steps[name]

@@ -6,9 +6,10 @@
  * group's job specification, in a file. Each line of its input is one step; when the step is done
  * it prints
  *
- *   STEP WALL_MS HEAD_MS OWN_MS
+ *   STEP WALL_MS HEAD_MS OWN_MS MESSAGES BYTES
  *
- * the time that the step took, and the processor time of the head's agent and of this program:
+ * the time that the step took, the processor time of the head's agent and of this program, and what
+ * this program's hosts and the head have said to each other, beats and handshakes apart:
  *
  *   join     connect all hosts, and have all but the last join; until they are members
  *   start    the last one joins; until the last Start
@@ -80,7 +81,7 @@ struct step {
 
 static struct loop *loop;
 static struct spec *spec;
-static char *settings;
+static char *settings; /* the digest that the head has to say */
 static clockid_t head_clock;
 static int port, n_hosts, n_workers; /* workers of one host */
 static struct host *hosts;
@@ -92,6 +93,7 @@ static struct {
 	const struct step *step; /* NULL: none */
 	int got, want;
 	int64_t wall_us, head_us, own_us; /* when it began */
+	long messages, bytes;
 } now;
 
 static _Noreturn __attribute__((format(printf, 1, 2))) void fail(const char *fmt, ...)
@@ -122,13 +124,17 @@ static __attribute__((format(printf, 3, 4))) void say(
 {
 	_cleanup_free_ char *body = NULL;
 	va_list ap;
+	size_t before;
 	int n;
 
 	va_start(ap, fmt);
 	n = vasprintf(&body, fmt, ap);
 	va_end(ap);
+	before = link_window_bytes(&h->window);
 	if (n < 0 || link_window_write(&h->window, method, body, (size_t)n) < 0)
 		fail("out of memory");
+	now.messages++;
+	now.bytes += (long)(link_window_bytes(&h->window) - before);
 	link_channel_kick(h->channel);
 }
 
@@ -154,10 +160,9 @@ static void say_hello(struct host *h)
 static void say_join(struct host *h)
 {
 	say(h, "Join",
-		"{\"run\":\"load_%08d\",\"host\":\"load%d\",\"address\":\"127.0.0.1\",\"roles\":[{"
-		"\"role\":\"%s\",\"replicas\":%d}],\"settings\":%s,\"known_round\":0,\"attempts\":0,"
-		"\"restarts\":0}",
-		h->index, h->number, spec->roles[0].name, n_workers, settings);
+		"{\"run\":\"load_%08d\",\"address\":\"127.0.0.1\",\"roles\":[{\"role\":\"%s\","
+		"\"replicas\":%d}],\"known_round\":0,\"attempts\":0,\"restarts\":0}",
+		h->index, spec->roles[0].name, n_workers);
 }
 
 static void say_beat(void *arg)
@@ -201,10 +206,11 @@ static void step_count(enum what what)
 {
 	if (!now.step || now.step->waits_for != what || ++now.got < now.want)
 		return;
-	printf("%s %.3f %.3f %.3f\n", now.step->name,
+	printf("%s %.3f %.3f %.3f %ld %ld\n", now.step->name,
 		(double)(clock_us(CLOCK_MONOTONIC) - now.wall_us) / 1e3,
 		(double)(clock_us(head_clock) - now.head_us) / 1e3,
-		(double)(clock_us(CLOCK_PROCESS_CPUTIME_ID) - now.own_us) / 1e3);
+		(double)(clock_us(CLOCK_PROCESS_CPUTIME_ID) - now.own_us) / 1e3, now.messages,
+		now.bytes);
 	fflush(stdout);
 	now.step = NULL;
 	if (loop_fd_set(input, LOOP_READ) < 0)
@@ -293,6 +299,7 @@ static void begin_fail(void)
 		failure);
 }
 
+/* A host tells of workers that were stopped for one that failed there. */
 static void say_gone(struct host *h)
 {
 	size_t size = (size_t)n_workers * 1024, len = 0;
@@ -300,7 +307,8 @@ static void say_gone(struct host *h)
 
 	if (!failures)
 		fail("out of memory");
-	for (int i = 0; i < n_workers; i++) {
+	failures[0] = '\0';
+	for (int i = 0; i < n_workers && h == last_host(); i++) {
 		if (i)
 			failures[len++] = ',';
 		len += (size_t)failure_text(h, i, true, failures + len, size - len);
@@ -370,6 +378,7 @@ static void step_begin(const char *name)
 		now.step = &steps[i];
 		now.got = 0;
 		now.want = n_hosts;
+		now.messages = now.bytes = 0;
 		now.wall_us = clock_us(CLOCK_MONOTONIC);
 		now.head_us = clock_us(head_clock);
 		now.own_us = clock_us(CLOCK_PROCESS_CPUTIME_ID);
@@ -442,8 +451,10 @@ static void hear_answer(const char *text)
 	step_count(ANSWERS);
 }
 
-static void hear_welcome(struct host *h)
+static void hear_welcome(struct host *h, const char *text)
 {
+	if (!strstr(text, settings))
+		fail("expected the settings %s: %s", settings, text);
 	h->linked = true;
 	say_beat(h);
 	if (h == last_host())
@@ -516,12 +527,15 @@ static void on_message(void *arg, const char *text, size_t len)
 	if (!strcmp(method, "Refuse"))
 		fail("a host was refused: %s", text);
 	if (!h->linked) {
-		hear_welcome(h);
+		hear_welcome(h, text);
 		return;
 	}
 	hear_numbers(h, text, len, &n);
-	if (n)
+	if (n) {
+		now.messages++;
+		now.bytes += (long)len + 1;
 		hear_numbered(h, method, text);
+	}
 	if (h->sent && !link_window_bytes(&h->window))
 		hear_all_acked(h);
 }
@@ -581,7 +595,7 @@ static void read_spec(const char *path)
 	if (json_read_file(path, 0, &doc, &err) < 0 || spec_parse(doc, &spec, &err) < 0)
 		fail("%s", err.text);
 	list = settings_of(spec);
-	settings = list ? json_dumps(list, JSON_COMPACT) : NULL;
+	settings = list ? settings_digest(list) : NULL;
 	if (!settings)
 		fail("out of memory");
 	n_hosts = spec->rendezvous.nodes_max - 1;

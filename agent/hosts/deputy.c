@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hosts/messages.h"
 #include "agent/hosts/private.h"
 #include "agent/process/fence.h"
 #include "common/base/log.h"
@@ -111,7 +112,7 @@ void head_choose_deputy(struct head *h)
 	fence_last_word(NULL, 0, NULL, 0);
 	h->deputy = x;
 	if (x && lead_secret(h->deputy_word) == 0)
-		head_say(x, "Deputize", json_pack("{s:s}", "word", h->deputy_word));
+		head_say(x, "Deputize", message_deputize(h->deputy_word));
 }
 
 /* "10.0.0.7:4711" or "[fd00::7]:4711". */

@@ -161,13 +161,13 @@ int head_hear_join(struct head_host *x, const json_t *p, struct error *err)
 	struct head *h = x->head;
 	const struct link_peer *peer = link_peer(x->link);
 	const json_t *last = json_get_object(p, "last"), *settings = json_get_array(p, "settings");
-	_cleanup_free_ char *digest = settings_digest(settings);
+	_cleanup_free_ char *digest = settings ? settings_digest(settings) : strdup(h->digest);
 	_cleanup_free_ int *replicas = calloc(h->spec->n_roles, sizeof(*replicas));
 	struct round_join join = {
 		.run = json_get_string(p, "run", ""),
 		.agent = peer->agent,
 		.boot = peer->boot,
-		.name = json_get_string(p, "host", ""),
+		.name = peer->host,
 		.digest = digest,
 		.node_rank = (int)json_get_int(p, "node_rank", -1),
 		.known_round = (uint64_t)json_get_int(p, "known_round", 0),
@@ -175,8 +175,7 @@ int head_hear_join(struct head_host *x, const json_t *p, struct error *err)
 		.last_rank = (int)json_get_int(last, "group_rank", -1),
 		.replicas = replicas,
 		.topology = json_get_string(p, "topology", NULL),
-		.kept_until_ms = quarantine_until(
-			&h->quarantine, json_get_string(p, "host", ""), hosts_now_ms()),
+		.kept_until_ms = quarantine_until(&h->quarantine, peer->host, hosts_now_ms()),
 	};
 	char *address = strdup(json_get_string(p, "address", ""));
 	int r;

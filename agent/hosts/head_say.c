@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hosts/messages.h"
 #include "agent/hosts/private.h"
 #include "common/base/log.h"
 #include "common/text/json.h"
@@ -56,56 +57,25 @@ void head_texts_fini(struct head_texts *t)
 
 void head_say_admitted(struct head *h, struct head_host *x, uint64_t round)
 {
-	head_say(x, "Admitted", json_pack("{s:I}", "known_round", (json_int_t)round));
-}
-
-/* The workers of each role on that host. */
-static json_t *say_places(const struct head *h, const struct round_host *host, int *ret_ports)
-{
-	const struct ranked_world *world = round_world(h->round);
-	const struct ranked_roles roles = { .n = (int)h->spec->n_roles,
-		.first_only = h->first_only };
-	const struct ranked_host ranked = { .replicas = host->replicas };
-	int rank = host->first_rank;
-	json_t *list = json_array();
-
-	*ret_ports = 0;
-	for (int i = 0; i < roles.n; i++) {
-		int n = host_ranks_replicas(&ranked, &roles, i, host->group_rank);
-
-		json_add(list,
-			json_pack("{s:s, s:i, s:i, s:i, s:i}", "role", h->spec->roles[i].name,
-				"replicas", n, "rank", rank, "role_rank", host->first_index[i],
-				"role_size", world->roles[i] ? world->roles[i] : 1));
-		rank += n;
-		if (!h->spec->roles[i].evaluator)
-			*ret_ports += n;
-	}
-	return list;
+	head_say(x, "Admitted", message_admitted(round));
 }
 
 void head_say_assign(struct head *h, struct head_host *x)
 {
 	const struct round_host *host = round_host(h->round, x->number);
-	const struct ranked_world *world = round_world(h->round);
-	json_t *body = json_object();
-	int ports;
+	_cleanup_json_ json_t *starts =
+		host->seat ? sharing_group_starts_json(h->sharing, host->first_rank, host->workers)
+			   : NULL;
+	const struct message_assign a = { .spec = h->spec,
+		.first_only = h->first_only,
+		.host = host,
+		.world = round_world(h->round),
+		.attempt = h->attempt - (host->seat != NULL),
+		.restarts = h->budget.used,
+		.starts = starts,
+		.failure = h->told_cause };
 
-	json_put_int(body, "round", (int64_t)host->round);
-	json_put_int(body, "attempt", h->attempt - (host->seat != NULL));
-	json_put_int(body, "restarts", h->budget.used);
-	json_put_int(body, "group_rank", host->group_rank);
-	json_put_int(body, "group_size", world->hosts);
-	json_put_int(body, "world_size", world->workers);
-	json_put(body, "places", say_places(h, host, &ports));
-	json_put_int(body, "ports", spec_tf_config(h->spec) ? ports : 0);
-	json_put(body, "master", json_boolean(host->group_rank == 0 && !host->seat));
-	if (host->seat)
-		json_put(body, "starts",
-			sharing_group_starts_json(h->sharing, host->first_rank, host->workers));
-	if (h->told_cause)
-		json_put(body, "failure", json_incref(h->told_cause));
-	head_say(x, "Assign", body);
+	head_say(x, "Assign", message_assign(&a));
 }
 
 /* The text of Start, which is the same for all hosts of the round. Owned, or NULL. */
@@ -113,9 +83,10 @@ static char *say_start_text(const struct head *h)
 {
 	const struct spec_rendezvous *z = &h->spec->rendezvous;
 	uint64_t round = round_number(h->round);
-	_cleanup_json_ json_t *body = json_object(), *cluster = json_array();
+	_cleanup_json_ json_t *body = NULL, *cluster = json_array();
+	const struct head_host *master = NULL;
+	const char *addr = NULL;
 
-	json_put_int(body, "round", (int64_t)round);
 	for (int i = 0; i < h->n_members; i++) {
 		const struct head_host *x = h->members[i];
 		const struct round_host *host = x ? round_host(h->round, i) : NULL;
@@ -123,16 +94,15 @@ static char *say_start_text(const struct head *h)
 		if (!host || host->round != round)
 			continue;
 		json_array_extend(cluster, x->addresses);
-		if (host->group_rank != 0)
-			continue;
-		json_put_string(body, "master_addr",
-			z->master_addr	 ? z->master_addr
-			: x->master_addr ? x->master_addr
-					 : x->address);
-		json_put_int(body, "master_port", x->master_port);
+		if (host->group_rank == 0)
+			master = x;
 	}
-	if (spec_tf_config(h->spec))
-		json_put(body, "cluster", json_incref(cluster));
+	if (master)
+		addr = z->master_addr	     ? z->master_addr
+		       : master->master_addr ? master->master_addr
+					     : master->address;
+	body = message_start(round, addr, master ? master->master_port : 0,
+		spec_tf_config(h->spec) ? cluster : NULL);
 	return json_dumps(body, JSON_COMPACT);
 }
 
@@ -157,12 +127,10 @@ void head_say_start_all(struct head *h)
 
 static char *say_stop_text(const struct head *h)
 {
-	_cleanup_json_ json_t *body = json_pack("{s:I, s:s, s:o}", "round",
-		(json_int_t)round_number(h->round), "reason", h->why ? h->why : "membership",
-		"cause", json_text(*h->cause ? h->cause : h->change));
+	_cleanup_json_ json_t *body =
+		message_stop(round_number(h->round), h->why ? h->why : "membership",
+			*h->cause ? h->cause : h->change, h->stop_timeout_ms);
 
-	if (h->stop_timeout_ms != SPEC_UNSET)
-		json_put_int(body, "timeout_ms", h->stop_timeout_ms);
 	return json_dumps(body, JSON_COMPACT);
 }
 
@@ -191,12 +159,8 @@ static int say_reporter(const struct head *h)
 
 static char *say_end_text(const struct head *h, bool report)
 {
-	_cleanup_json_ json_t *body = json_object();
+	_cleanup_json_ json_t *body = message_end(h->verdict, report);
 
-	if (h->verdict)
-		json_put(body, "verdict", json_incref(h->verdict));
-	if (report)
-		json_put(body, "report", json_true());
 	return json_dumps(body, JSON_COMPACT);
 }
 

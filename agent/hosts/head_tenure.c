@@ -149,7 +149,7 @@ static struct head_host *tenure_waiting(const struct head *h)
 		if (x->join)
 			return x;
 	for (int i = 0; i < h->n_members; i++) /* those that join again */
-		if (h->members[i] && h->members[i]->join)
+		if (h->members[i] && h->members[i]->join && h->members[i]->link)
 			return h->members[i];
 	return NULL;
 }
@@ -164,8 +164,7 @@ void head_confirmed(struct head *h)
 
 		if (head_hear_join(x, join, &err) == 0)
 			continue;
-		log_warning(
-			"host %s does not get in: %s", json_get_string(join, "host", ""), err.text);
+		log_warning("host %s does not get in: %s", link_peer(x->link)->host, err.text);
 		head_unlink(x); /* it joins again, and the answer says why */
 	}
 }

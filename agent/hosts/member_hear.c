@@ -41,6 +41,7 @@ static int hear_admitted(struct member *m, const json_t *p, struct error *err)
 		return 0;
 	}
 	member_arm_lease(m);
+	FEATURES_CALL(m->sv, hosts_board, m->sv, 0, INT64_MIN, false); /* of the time before */
 	member_post(m, MEMBER_EV_JOINED);
 	if (*m->hosts->stop_text) /* the head before was asked, and is lost */
 		member_say_ask(m, "stop", m->hosts->stop_timeout_ms, m->hosts->stop_text);

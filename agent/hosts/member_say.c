@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hosts/messages.h"
 #include "agent/hosts/private.h"
 #include "agent/sharing/service.h"
 #include "common/base/log.h"
@@ -53,82 +54,45 @@ void member_address(const struct member *m, char *text)
 	without_port(text);
 }
 
-static json_t *say_replicas(const struct member *m)
-{
-	const struct spec *spec = m->hosts->spec;
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < spec->n_roles; i++)
-		json_add(list, json_pack("{s:s, s:i}", "role", spec->roles[i].name, "replicas",
-				       spec->roles[i].replicas));
-	return list;
-}
-
 void member_say_join(struct member *m)
 {
-	const struct spec *spec = m->hosts->spec;
 	char address[SOCKET_ADDRESS_MAX];
-	json_t *body = json_object();
+	const struct message_join j = { .spec = m->hosts->spec,
+		.run = supervisor_options(m->sv)->run,
+		.address = address,
+		.settings = link_peer(m->link)->settings,
+		.known_round = m->known_round,
+		.last_round = m->last_round,
+		.last_rank = m->last_rank,
+		.attempts = supervisor_attempt(m->sv) + 1,
+		.restarts = m->seat.seat.restarts,
+		.answered_ms =
+			m->answered_ms ? (int64_t)(hosts_now_ms() - m->answered_ms) : SPEC_UNSET };
 
 	member_address(m, address);
-	json_put_string(body, "run", supervisor_options(m->sv)->run);
-	json_put_string(body, "host", supervisor_host(m->sv));
-	json_put_string(body, "address", address);
-	if (spec->rendezvous.node_rank != SPEC_UNSET)
-		json_put_int(body, "node_rank", spec->rendezvous.node_rank);
-	if (spec->rendezvous.topology)
-		json_put_string(body, "topology", spec->rendezvous.topology);
-	json_put(body, "roles", say_replicas(m));
-	json_put(body, "settings", settings_of(spec));
-	json_put_int(body, "known_round", (int64_t)m->known_round);
-	json_put_int(body, "attempts", supervisor_attempt(m->sv) + 1);
-	json_put_int(body, "restarts", m->seat.seat.restarts);
-	if (m->answered_ms)
-		json_put_int(body, "answered_ms", (int64_t)(hosts_now_ms() - m->answered_ms));
-	if (m->last_round)
-		json_put(body, "last",
-			json_pack("{s:I, s:i}", "round", (json_int_t)m->last_round, "group_rank",
-				m->last_rank));
-	say(m, "Join", body);
-}
-
-static json_t *say_round(const struct member *m)
-{
-	return json_pack("{s:I}", "round", (json_int_t)m->round);
+	say(m, "Join", message_join(&j));
 }
 
 void member_say_prepared(struct member *m)
 {
 	char address[SOCKET_ADDRESS_MAX];
-	json_t *body = say_round(m);
 
 	member_address(m, address);
-	if (m->seat.addresses)
-		json_put(body, "addresses", supervisor_addresses(m->sv, address));
-	if (m->seat.seat.master) {
-		json_put_string(body, "master_addr", address);
-		json_put_int(body, "master_port", supervisor_master_port(m->sv));
-	}
-	say(m, "Prepared", body);
+	say(m, "Prepared",
+		message_prepared(m->round,
+			m->seat.addresses ? supervisor_addresses(m->sv, address) : NULL,
+			m->seat.seat.master ? address : NULL, supervisor_master_port(m->sv)));
 }
 
 void member_say_unable(struct member *m)
 {
-	json_t *body = say_round(m);
-
 	log_warning("this host cannot take part: %s", m->unable.text);
-	if (*m->unable.field)
-		json_put_string(body, "field", m->unable.field);
-	json_put(body, "why", json_text(m->unable.text));
-	say(m, "Unable", body);
+	say(m, "Unable", message_unable(m->round, &m->unable));
 }
 
 void member_say_started(struct member *m)
 {
-	json_t *body = say_round(m);
-
-	json_put_int(body, "time_us", (int64_t)loop_real_us());
-	say(m, "Started", body);
+	say(m, "Started", message_started(m->round, (int64_t)loop_real_us()));
 }
 
 /* How the failure ranks among those at the same time. */
@@ -158,19 +122,18 @@ static json_t *say_failure(const struct member *m, const json_t *failure)
 
 void member_say_stopped(struct member *m)
 {
-	json_t *body = say_round(m), *list = json_array();
+	json_t *list = json_array();
 	const json_t *failure;
 	size_t i;
 
 	json_array_foreach (m->failures, i, failure)
 		json_add(list, say_failure(m, failure));
-	json_put(body, "failures", list);
-	say(m, "Gone", body);
+	say(m, "Gone", message_gone(m->round, list));
 }
 
 void member_say_leave(struct member *m)
 {
-	say(m, "Leave", json_pack("{s:o}", "text", json_text(m->leave_text)));
+	say(m, "Leave", message_leave(m->leave_text));
 }
 
 void member_say_bye(struct member *m)
@@ -190,14 +153,7 @@ void member_say_bye(struct member *m)
 static json_t *say_report(
 	const struct member *m, const char *name, int rank, int start, const char *event)
 {
-	json_t *body = say_round(m);
-
-	json_put_string(body, "worker", name);
-	json_put_int(body, "rank", rank);
-	json_put_int(body, "start", start);
-	json_put_string(body, "event", event);
-	json_put_int(body, "time_us", (int64_t)loop_real_us());
-	return body;
+	return message_report(m->round, name, rank, start, event, (int64_t)loop_real_us());
 }
 
 /* The state that an end has led to. */
@@ -317,10 +273,8 @@ void member_say_deputy(struct member *m, const char *address)
 
 void member_say_hang(struct member *m, const char *why)
 {
-	json_t *body = say_round(m);
-
-	json_put(body, "why", json_text(why));
-	say(m, "Hang", body);
+	say(m, "Hang",
+		json_pack("{s:I, s:o}", "round", (json_int_t)m->round, "why", json_text(why)));
 }
 
 void member_say_saved(struct member *m, int64_t number)

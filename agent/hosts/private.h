@@ -25,6 +25,7 @@
  *   member_calls.c calls of the head to this host
  *   describe.c     the hosts, for people
  *   leave.c        hosts that leave on purpose
+ *   messages.c     the parameters of messages about rounds (messages.h)
  *   settings.c     what must be alike on all hosts
  *
  * The head's own host is a member by a link of its own, like all others.

@@ -2,9 +2,11 @@
 #include "agent/hosts/settings.h"
 
 #include "common/base/cleanup.h"
+#include "common/base/hash_chain.h"
 #include "common/text/json.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +74,12 @@ json_t *settings_of(const struct spec *spec)
 
 char *settings_digest(const json_t *settings)
 {
-	return json_dumps(settings, JSON_COMPACT | JSON_SORT_KEYS);
+	_cleanup_free_ char *text = json_dumps(settings, JSON_COMPACT | JSON_SORT_KEYS);
+	char *digest = NULL;
+
+	if (!text || asprintf(&digest, "%016" PRIx64, chain_hash(text, strlen(text))) < 0)
+		return NULL;
+	return digest;
 }
 
 static const char *settings_find(const json_t *settings, const char *key)

@@ -13,7 +13,7 @@
 
 /* Owned; NULL without memory. */
 json_t *settings_of(const struct spec *spec);
-/* The same as text, by which two hosts agree or not. Owned; NULL without memory. */
+/* 16 digits by which two hosts agree or not. Owned; NULL without memory. */
 char *settings_digest(const json_t *settings);
 /* Names the first key in which two hosts differ, with both values and both hosts: head has ours,
  * host has theirs. Always returns -EINVAL. */

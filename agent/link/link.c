@@ -96,7 +96,7 @@ int link_peer_set(struct link *l, const json_t *parameters)
 		char **to;
 	} texts[] = { { "group", &p->group }, { "run", &p->run }, { "agent", &p->agent },
 		{ "boot", &p->boot }, { "host", &p->host }, { "version", &p->version },
-		{ "head", &p->head }, { "word", &p->word } };
+		{ "head", &p->head }, { "word", &p->word }, { "settings", &p->settings } };
 	int r = 0;
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]) && r == 0; i++)
@@ -116,6 +116,7 @@ static void peer_fini(struct link_peer *p)
 	free(p->version);
 	free(p->head);
 	free(p->word);
+	free(p->settings);
 }
 
 static void stop_timers(struct link *l)

@@ -63,6 +63,7 @@ struct link_identity {
 	const char *group; /* rendezvous.id */
 	const char *run;   /* of the group; NULL: not known yet (member) */
 	const char *agent, *boot, *host;
+	const char *settings; /* head: a digest of what all hosts must have alike; or NULL */
 };
 
 struct link_options {
@@ -104,7 +105,7 @@ void link_finish(struct link *l, uint64_t limit_ms);
  * link, but for what the next Welcome changes. */
 struct link_peer {
 	char *group, *run, *agent, *boot, *host, *version;
-	char *head, *word; /* of Welcome */
+	char *head, *word, *settings; /* of Welcome */
 	int minor;
 	uint64_t lease_ms;
 };

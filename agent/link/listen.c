@@ -40,7 +40,7 @@ struct link_listen {
 	int n_unknown;
 	struct link_channels parting;
 	struct chain sessions; /* of struct link */
-	char *group, *run, *agent, *boot, *host;
+	char *group, *run, *agent, *boot, *host, *settings;
 	char *expected, *expected_word; /* an agent without a link; or NULL */
 	char head[LINK_SECRET_SIZE];
 	uint64_t lease_ms;
@@ -143,7 +143,7 @@ static int welcome(struct link_listen *s, struct link *l)
 		const char *key, *text;
 	} texts[] = { { "group", s->group }, { "run", s->run }, { "agent", s->agent },
 		{ "boot", s->boot }, { "host", s->host }, { "version", VERSION },
-		{ "head", s->head }, { "word", l->peer.word } };
+		{ "head", s->head }, { "word", l->peer.word }, { "settings", s->settings } };
 	int r = json_put_int(body, "major", LINK_MAJOR);
 
 	if (r == 0)
@@ -410,6 +410,8 @@ static int copy_identity(struct link_listen *s, const struct link_identity *i)
 	s->agent = strdup(i->agent);
 	s->boot = strdup(i->boot);
 	s->host = strdup(i->host);
+	if (i->settings && !(s->settings = strdup(i->settings)))
+		return -ENOMEM;
 	return s->group && s->run && s->agent && s->boot && s->host ? 0 : -ENOMEM;
 }
 
@@ -464,6 +466,7 @@ struct link_listen *link_listen_free(struct link_listen *s)
 	free(s->agent);
 	free(s->boot);
 	free(s->host);
+	free(s->settings);
 	free(s->expected);
 	free(s->expected_word);
 	free(s);

@@ -25,7 +25,7 @@ static struct worker *group_worker(void *arg, int place)
 
 static bool group_on_notice(void *arg)
 {
-	return ((struct sharing_group *)arg)->notice & 1;
+	return ((struct sharing_group *)arg)->board.notice & 1;
 }
 
 static int group_attempt(void *arg)
@@ -52,34 +52,35 @@ static void say(const struct sharing_host *x, const char *method, const json_t *
 	say_text(x, method, text);
 }
 
-static void say_to_all(const struct sharing_group *g, const char *method, const json_t *body)
+static bool boards_differ(const struct group_board *a, const struct group_board *b)
 {
-	_cleanup_free_ char *text = json_dumps(body, JSON_COMPACT);
-	const struct sharing_host *x;
-
-	LIST_FOREACH (x, &g->hosts, entry)
-		say_text(x, method, text);
+	return (a->notice & 1) != (b->notice & 1) || a->save_at != b->save_at ||
+	       a->error != b->error;
 }
 
-static json_t *board_json(const struct sharing_group *g)
-{
-	return json_pack("{s:I, s:I, s:b}", "notice", (json_int_t)g->notice, "save_at",
-		(json_int_t)g->save_at, "error", g->error);
-}
-
+/* Tells the hosts whose boards show something else. */
 static void say_board(const struct sharing_group *g)
 {
-	_cleanup_json_ json_t *body = board_json(g);
+	const struct group_board *b = &g->board;
+	_cleanup_json_ json_t *body = json_pack("{s:I, s:I, s:b}", "notice", (json_int_t)b->notice,
+		"save_at", (json_int_t)b->save_at, "error", b->error);
+	_cleanup_free_ char *text = json_dumps(body, JSON_COMPACT);
+	struct sharing_host *x;
 
-	say_to_all(g, "Board", body);
+	LIST_FOREACH (x, &g->hosts, entry) {
+		if (!boards_differ(&x->board, b))
+			continue;
+		x->board = *b;
+		say_text(x, "Board", text);
+	}
 }
 
 static void group_notice(void *arg, uint64_t word, int64_t save_at)
 {
 	struct sharing_group *g = arg;
 
-	g->notice = word;
-	g->save_at = save_at;
+	g->board.notice = word;
+	g->board.save_at = save_at;
 	say_board(g);
 }
 
@@ -87,10 +88,8 @@ static void group_error_changed(void *arg, bool up)
 {
 	struct sharing_group *g = arg;
 
-	if (g->error != up) {
-		g->error = up;
-		say_board(g);
-	}
+	g->board.error = up;
+	say_board(g);
 	if (up)
 		FEATURES_CALL(g->sv, hosts_error, g->sv);
 }
@@ -404,7 +403,7 @@ static void has_started_again(struct sharing_group *g, struct worker *w, const j
 
 static void vacate_worker(struct sharing_group *g, struct worker *w, const char *why)
 {
-	bool recovers = w->role->recoverable && !g->state.leader_over && !(g->notice & 1);
+	bool recovers = w->role->recoverable && !g->state.leader_over && !(g->board.notice & 1);
 
 	if (!worker_alive(w))
 		return;
@@ -445,15 +444,13 @@ json_t *sharing_group_starts_json(const struct sharing_group *g, int first_rank,
 
 void sharing_group_take(struct sharing_group *g, struct sharing_host *x, int first_rank, int n)
 {
-	_cleanup_json_ json_t *body = board_json(g);
-
 	x->first_rank = first_rank;
 	for (int rank = first_rank; rank < first_rank + n && rank < g->n_workers; rank++) {
 		g->workers[rank].start += g->workers[rank].state != WORKER_SUCCEEDED;
 		g->host_of[rank] = x;
 		x->n_workers++;
 	}
-	say(x, "Board", body);
+	say_board(g);
 }
 
 void sharing_group_give_up(struct sharing_group *g, int first_rank, int n)
@@ -534,7 +531,7 @@ int sharing_group_new(struct supervisor *sv, const struct sharing_downlink *down
 		return error_set(err, -ENOMEM, "out of memory");
 	g->sv = sv;
 	g->down = *down;
-	g->save_at = INT64_MIN;
+	g->board.save_at = INT64_MIN;
 	if (loop_timer_new(supervisor_loop(sv), read_is_late, g, &g->read_timer) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
 	LIST_INIT(&g->hosts);
@@ -577,6 +574,7 @@ struct sharing_host *sharing_host_new(struct sharing_group *g, void *arg)
 		return NULL;
 	x->group = g;
 	x->arg = arg;
+	x->board.save_at = INT64_MIN;
 	calls_in_init(&x->calls,
 		&(struct calls_way){
 			.send = g->down.send, .congested = g->down.congested, .arg = arg },

@@ -13,13 +13,21 @@
 /* A link's longest message, less the text around an answer. */
 enum { GROUP_ANSWER_BYTES = (8 << 20) - 256 };
 
+/* The part of a board that is alike on all hosts. */
+struct group_board {
+	uint64_t notice; /* odd: one is up */
+	int64_t save_at;
+	bool error;
+};
+
 struct sharing_host {
 	LIST_ENTRY(sharing_host) entry;
 	struct sharing_group *group;
 	void *arg;
 	struct calls_in calls; /* of its workers and operators */
 	int first_rank, n_workers;
-	bool read_due; /* it has yet to answer the present Read */
+	bool read_due;		  /* it has yet to answer the present Read */
+	struct group_board board; /* what its board shows */
 };
 
 /* The slots of one role's workers by their index; -1: none. */
@@ -42,10 +50,7 @@ struct sharing_group {
 	struct commons_state state;
 	char reason[512]; /* of the stop */
 
-	/* As on all boards. */
-	uint64_t notice;
-	int64_t save_at;
-	bool error;
+	struct group_board board; /* as it should be on all hosts */
 
 	int64_t reads;	 /* number of the present Read */
 	int reads_due;	 /* hosts that have yet to answer it */

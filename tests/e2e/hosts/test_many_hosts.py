@@ -29,3 +29,8 @@ def test_a_head_leads_many_hosts_through_two_attempts(box):
     events = [json.loads(line) for line in next(logs.glob("*/events.jsonl")).read_text().splitlines()]
     count = collections.Counter(e["event"] for e in events)
     assert [count[what] for what in ("host-joined", "host-left", "restart")] == [HOSTS, HOSTS, 1]
+    # The second round tells all hosts of the failure, too.
+    for steps, most in ((("join", "start"), 1024), (("fail", "again"), 1536)):
+        said = [head.steps[s] for s in steps]
+        assert sum(s.messages for s in said) <= 6 * HOSTS + 10, said
+        assert sum(s.bytes for s in said) <= most * HOSTS, said

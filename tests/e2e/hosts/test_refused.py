@@ -181,8 +181,7 @@ def test_a_flood_ends_and_silence_holds_no_place_for_long(group):
 def join(s, **changes):
     s.say_hello()
     s.say("Join", **{
-        "run": "stranger", "host": s.hello["host"], "address": "10.77.0.3", "known_round": 0, "attempts": 0,
-        "restarts": 0,
+        "run": "stranger", "address": "10.77.0.3", "known_round": 0, "attempts": 0, "restarts": 0,
         "roles": [{"role": "worker", "replicas": 1}], "settings": [], **changes})
 
 

@@ -143,7 +143,7 @@ END_TEST
 START_TEST(integers_are_checked_at_any_depth)
 {
 	static const char join[] = "{\"method\":\"" PEER "Join\",\"oneway\":true,\"parameters\":{"
-				   "\"n\":1,\"ack\":0,\"run\":\"r\",\"host\":\"h\","
+				   "\"n\":1,\"ack\":0,\"run\":\"r\","
 				   "\"address\":\"a\",\"settings\":[],\"known_round\":0,"
 				   "\"attempts\":0,\"restarts\":0,"
 				   "\"roles\":[{\"role\":\"worker\",\"replicas\":%d}]}}";
