@@ -4,6 +4,7 @@ unit_TESTS := \
 	agent/files/file_system \
 	agent/files/inotify \
 	agent/hosts/settings \
+	agent/hosts/simulator \
 	agent/link/beat \
 	agent/link/dial \
 	agent/link/link \
@@ -195,6 +196,7 @@ unit_TESTS := \
 # Those of them whose tests leave nothing behind in their process: no child, thread or signal.
 pure_TESTS := \
 	agent/hosts/settings \
+	agent/hosts/simulator \
 	agent/link/beat \
 	agent/link/link \
 	agent/link/listen \

@@ -268,7 +268,7 @@ void member_say_renewed(struct member *m, int64_t number, int64_t ttl_s)
 
 void member_say_deputy(struct member *m, const char *address)
 {
-	say(m, "Deputy", json_pack("{s:s}", "address", address));
+	say(m, "Deputy", message_deputy(address));
 }
 
 void member_say_hang(struct member *m, const char *why)

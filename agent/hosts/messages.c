@@ -113,6 +113,11 @@ json_t *message_leave(const char *text)
 	return json_pack("{s:o}", "text", json_text(text));
 }
 
+json_t *message_deputy(const char *address)
+{
+	return json_pack("{s:s}", "address", address);
+}
+
 /* --- of the head --------------------------------------------------------------------------------
  */
 

@@ -38,6 +38,7 @@ json_t *message_report(uint64_t round, const char *worker, int rank, int start, 
 /* Takes failures. */
 json_t *message_gone(uint64_t round, json_t *failures);
 json_t *message_leave(const char *text);
+json_t *message_deputy(const char *address);
 
 /* --- of the head --- */
 
