@@ -154,7 +154,7 @@ static bool before(const struct event *a, const struct event *b)
 	return a->at_ms != b->at_ms ? a->at_ms < b->at_ms : a->seq < b->seq;
 }
 
-static void post(uint64_t at_ms, struct event e)
+static void post_again(uint64_t at_ms, struct event e)
 {
 	size_t i = s.n++;
 
@@ -164,10 +164,15 @@ static void post(uint64_t at_ms, struct event e)
 		ck_assert_ptr_nonnull(s.heap);
 	}
 	e.at_ms = at_ms;
-	e.seq = ++s.seq;
 	for (; i && before(&e, &s.heap[(i - 1) / 2]); i = (i - 1) / 2)
 		s.heap[i] = s.heap[(i - 1) / 2];
 	s.heap[i] = e;
+}
+
+static void post(uint64_t at_ms, struct event e)
+{
+	e.seq = ++s.seq;
+	post_again(at_ms, e);
 }
 
 static struct event next_event(void)
@@ -225,6 +230,7 @@ static bool is_held(struct shost *h, const struct event *e)
 	return true;
 }
 
+/* What was held keeps its turn before what arrives now. */
 static void heal(struct shost *h, enum side to)
 {
 	struct way *w = &h->way[to];
@@ -233,7 +239,7 @@ static void heal(struct shost *h, enum side to)
 	w->cut = false;
 	while ((x = w->first)) {
 		w->first = x->next;
-		post(s.now_ms, x->e);
+		post_again(s.now_ms, x->e);
 		free(x);
 	}
 }
@@ -303,7 +309,7 @@ static bool receive(struct shost *h, enum side side, const char *text, size_t le
 	if (r == 0)
 		r = link_window_receive(&h->window[side], m.n, m.ack, len, &err);
 	if (r < 0)
-		wrong("%s: %s: %s", h->name, text, err.text);
+		wrong("%s: %s: %.300s", h->name, err.text, text);
 	if (r > 0 && side == HEAD)
 		head_hears(h, m.method, m.parameters);
 	else if (r > 0)
