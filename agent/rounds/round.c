@@ -153,7 +153,7 @@ static uint64_t round_state_due_ms(const struct round *r)
 		return round_able(r) < r->config.min ? later(r->short_ms, r->config.join_timeout_ms)
 						     : round_begin_ms(r);
 	case ROUND_PREPARING:
-		return r->prepared_by_ms;
+		return round_first(r->recall_ms, r->prepared_by_ms);
 	case ROUND_STARTING:
 		return round_seats_due_ms(r);
 	case ROUND_RUNNING:
@@ -196,9 +196,11 @@ static enum round_event round_preparing_event(struct round *r, uint64_t now_ms)
 {
 	if (now_ms >= r->prepared_by_ms)
 		round_step_all(r, H(ASSIGNED), HOST_EV_LATE, ROUND_WHY_LATE, now_ms);
-	if (r->n_in[HOST_ASSIGNED] + r->n_in[HOST_PREPARED] < r->seats)
-		return ROUND_EV_SHORT;
-	return r->n_in[HOST_ASSIGNED] ? ROUND_EV_N : ROUND_EV_READY;
+	if (r->n_in[HOST_ASSIGNED] + r->n_in[HOST_PREPARED] == r->seats)
+		return r->n_in[HOST_ASSIGNED] ? ROUND_EV_N : ROUND_EV_READY;
+	if (r->recall_ms == ROUND_NEVER)
+		r->recall_ms = later(now_ms, r->config.lease_ms / 5);
+	return r->n_in[HOST_ASSIGNED] && now_ms < r->recall_ms ? ROUND_EV_N : ROUND_EV_SHORT;
 }
 
 /* Whether a host is missing whose seat is not kept, or none is left. */

@@ -14,10 +14,12 @@
  *
  * The first round begins when MAX hosts are there, or MIN and last_call is over. Later ones begin
  * at once where MIN are left, also under another head, or else join_delay after MIN are there
- * again. Hosts beyond MAX wait; they are in the next round as soon as there is room. A host that is
- * left out of a round, because it could not prepare, is asked again when workers of a round have
- * lived and died. A host that comes back while the group ends gets the verdict. Each message costs
- * a constant time, a round some n log n.
+ * again. Hosts that are lost together are not all lost at once: a round that one of them leaves
+ * before its START ends when the others are prepared, or a beat later, and the next one has none.
+ * Hosts beyond MAX wait; they are in the next round as soon as there is room. A host that is left
+ * out of a round, because it could not prepare, is asked again when workers of a round have lived
+ * and died. A host that comes back while the group ends gets the verdict. Each message costs a
+ * constant time, a round some n log n.
  *
  * With segments, the hosts of a round are whole blocks of that many consecutive ranks, whose
  * topologies share the first part; hosts that fill no block wait. A block of the last round stays

@@ -83,6 +83,7 @@ void round_assign(struct round *r, uint64_t now_ms)
 		(void)ret;
 	}
 	r->prepared_by_ms = now_ms + r->config.prepare_timeout_ms;
+	r->recall_ms = ROUND_NEVER;
 	r->next_ms = 0;
 	r->saving = r->held = r->taken = r->record_due = r->recording = false;
 }

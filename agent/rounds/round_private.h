@@ -49,6 +49,7 @@ struct round {
 	uint64_t enough_ms;	 /* ... since MIN are there */
 	uint64_t short_ms;	 /* ... since fewer are */
 	uint64_t prepared_by_ms; /* PREPARING */
+	uint64_t recall_ms;	 /* ... too few are left: when the others are waited for no more */
 	uint64_t next_ms;	 /* no round begins before; 0: at once */
 	uint64_t waiting_ms;	 /* since a host waits */
 

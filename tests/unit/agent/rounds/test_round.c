@@ -115,7 +115,7 @@ START_TEST(a_host_that_is_unable_is_left_out_until_it_joins_again)
 	join("b");
 	join("c");
 	hear("a", HOST_EV_PREPARED);
-	ck_assert_str_eq(hear("b", HOST_EV_UNABLE), "leave out b (unable), assign a c");
+	ck_assert_str_eq(hear("b", HOST_EV_UNABLE), "leave out b (unable)");
 	ck_assert_str_eq(hear("c", HOST_EV_UNABLE), "leave out c (unable)");
 	ck_assert_int_eq(round_state(r), ROUND_GATHERING);
 	ck_assert_int_eq(round_count(r, HOST_OUT), 2);
@@ -130,7 +130,7 @@ START_TEST(a_host_that_was_left_out_is_asked_again_in_the_next_round)
 	join("a");
 	join("b");
 	join("c");
-	hear("a", HOST_EV_PREPARED);
+	hear_all("ac", HOST_EV_PREPARED);
 	ck_assert_str_eq(hear("b", HOST_EV_UNABLE), "leave out b (unable), assign a c");
 	hear_all("ac", HOST_EV_PREPARED);
 	hear_all("ac", HOST_EV_STARTED);
@@ -140,7 +140,8 @@ START_TEST(a_host_that_was_left_out_is_asked_again_in_the_next_round)
 	hear("a", HOST_EV_STOPPED);
 	ck_assert_str_eq(hear("c", HOST_EV_STOPPED), "rest, assign a b c");
 	/* Once in each round: these two do not wait for each other for ever. */
-	ck_assert_str_eq(hear("b", HOST_EV_UNABLE), "leave out b (unable), assign a c");
+	ck_assert_str_eq(hear("b", HOST_EV_UNABLE), "leave out b (unable)");
+	ck_assert_str_eq(hear_all("ac", HOST_EV_PREPARED), "assign a c");
 	ck_assert_str_eq(hear_all("ac", HOST_EV_PREPARED), "start a c");
 }
 END_TEST
@@ -157,6 +158,26 @@ START_TEST(a_host_lost_before_the_start_costs_only_new_ranks)
 	ck_assert_int_eq(round_hear(r, number("b"), HOST_EV_PREPARED, 1, now), 1);
 	ck_assert_str_eq(hear("c", HOST_EV_PREPARED), "");
 	ck_assert_str_eq(hear("b", HOST_EV_PREPARED), "start b c");
+}
+END_TEST
+
+START_TEST(hosts_that_are_lost_together_cost_new_ranks_once)
+{
+	config.max = 5;
+	begin();
+	join("a");
+	join("b");
+	join("c");
+	join("d");
+	join("e");
+	hear("a", HOST_EV_PREPARED);
+	ck_assert_str_eq(hear("c", HOST_EV_LOST), "drop c (lost)");
+	ck_assert_uint_eq(round_due_ms(r), now + LEASE / 5);
+	now += LEASE / 10;
+	ck_assert_str_eq(hear("d", HOST_EV_LOST), "drop d (lost)");
+	ck_assert_uint_eq(round_due_ms(r), now + LEASE / 10);
+	ck_assert_str_eq(due(), "assign a b e");
+	ck_assert_str_eq(hear_all("abe", HOST_EV_PREPARED), "start a b e");
 }
 END_TEST
 
@@ -394,6 +415,7 @@ int main(void)
 	tcase_add_test(t, a_host_that_is_unable_is_left_out_until_it_joins_again);
 	tcase_add_test(t, a_host_that_was_left_out_is_asked_again_in_the_next_round);
 	tcase_add_test(t, a_host_lost_before_the_start_costs_only_new_ranks);
+	tcase_add_test(t, hosts_that_are_lost_together_cost_new_ranks_once);
 	tcase_add_test(t, a_host_lost_while_others_start_stops_them_at_once);
 	tcase_add_test(t, a_restart_waits_for_its_backoff);
 	tcase_add_test(t, a_restart_before_the_start_only_delays);

@@ -326,6 +326,7 @@ START_TEST(a_host_that_leaves_while_it_waits_is_in_no_block)
 	join_at("c", "p1/z");
 	due();
 	ck_assert_str_eq(seats(), "b c");
+	hear("b", HOST_EV_PREPARED);
 	ck_assert_str_eq(hear("c", HOST_EV_UNABLE), "leave out c (unable)");
 	ck_assert_int_eq(round_state(r), ROUND_GATHERING);
 }
@@ -554,12 +555,13 @@ static void chance_life(uint32_t *seed, bool keeps)
 			at(now + 10);
 		check_size(segment);
 		if (round_state(r) == ROUND_PREPARING) {
-			if (!keeps)
+			if (!keeps && round_count(r, HOST_ASSIGNED) == round_world(r)->hosts)
 				check_round(segment, last);
 			if (next_random(seed) % 4) {
 				every(HOST_ASSIGNED, HOST_EV_PREPARED);
 				every(HOST_STARTING, HOST_EV_STARTED);
-				note_last(last);
+				if (round_state(r) == ROUND_RUNNING)
+					note_last(last);
 			}
 		}
 	}
