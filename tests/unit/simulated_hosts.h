@@ -605,36 +605,12 @@ static void link_breaks(struct shost *h)
 
 /* ---- beats, and what else happens by itself ---- */
 
-static void beat_is_due(struct shost *h)
-{
-	s.tally.beats++;
-	ship(h, HEAD,
-		(struct event){ .kind = EV_BEAT_CAME,
-			.n = s.now_ms,
-			.len = (size_t)h->window[MEMBER].seen });
-	post(s.now_ms + LEASE / 5,
-		(struct event){ .kind = EV_BEAT, .host = host_index(h), .of = h->connection });
-}
-
 static void acknowledge(struct shost *h, enum side side, const struct event *e)
 {
 	struct error err = { 0 };
 
 	if (link_window_receive(&h->window[side], 0, (int64_t)e->len, 0, &err) < 0)
 		wrong("%s: %s", h->name, err.text);
-}
-
-static void beat_came(struct shost *h, const struct event *e)
-{
-	if (h->head_session != h->session)
-		return;
-	acknowledge(h, HEAD, e);
-	if (h->number >= 0 && h->member_session == h->session)
-		lease_came(&g.leases, &h->held, s.now_ms);
-	s.tally.beats++;
-	ship(h, MEMBER,
-		(struct event){
-			.kind = EV_BEAT_ANSWERED, .n = e->n, .len = (size_t)h->window[HEAD].seen });
 }
 
 /* A beat that was sent before the present JOIN belongs to no lease. */
@@ -646,6 +622,39 @@ static void beat_answered(struct shost *h, const struct event *e)
 	h->answered_ms = s.now_ms;
 	if (lease_answer(&h->lease, lease_beat(&h->lease, e->n), s.now_ms))
 		member_arms_lease(h);
+}
+
+static void beat_came(struct shost *h, const struct event *e)
+{
+	const struct event answer = {
+		.kind = EV_BEAT_ANSWERED, .n = e->n, .len = (size_t)h->window[HEAD].seen
+	};
+
+	if (h->head_session != h->session)
+		return;
+	acknowledge(h, HEAD, e);
+	if (h->number >= 0 && h->member_session == h->session)
+		lease_came(&g.leases, &h->held, s.now_ms);
+	s.tally.beats++;
+	if (is_near(h, MEMBER))
+		beat_answered(h, &answer);
+	else
+		ship(h, MEMBER, answer);
+}
+
+static void beat_is_due(struct shost *h)
+{
+	const struct event beat = {
+		.kind = EV_BEAT_CAME, .n = s.now_ms, .len = (size_t)h->window[MEMBER].seen
+	};
+
+	post(s.now_ms + LEASE / 5,
+		(struct event){ .kind = EV_BEAT, .host = host_index(h), .of = h->connection });
+	s.tally.beats++;
+	if (is_near(h, HEAD))
+		beat_came(h, &beat);
+	else
+		ship(h, HEAD, beat);
 }
 
 /* The head does not know the session any more: the member begins another one. */
@@ -763,9 +772,13 @@ static void simulate_event(void)
 	struct shost *h = &s.hosts[e.host];
 
 	s.now_ms = e.at_ms;
-	if (!is_void(h, &e) && event_travels(e.kind) && is_held(h, &e))
+	if (is_void(h, &e)) {
+		free(e.bytes);
 		return;
-	if (is_void(h, &e) || member_event_happens(h, &e)) {
+	}
+	if (event_travels(e.kind) && is_held(h, &e))
+		return;
+	if (member_event_happens(h, &e)) {
 		free(e.bytes);
 		return;
 	}

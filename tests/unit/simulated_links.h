@@ -136,6 +136,13 @@ static _Noreturn __attribute__((format(printf, 1, 2))) void wrong(const char *fm
 	abort();
 }
 
+/* Check's own assertions write a file each time. */
+static void enough(bool memory)
+{
+	if (!memory)
+		wrong("out of memory");
+}
+
 /* 0 to n - 1. */
 static uint32_t chance(uint32_t n)
 {
@@ -161,7 +168,7 @@ static void post_again(uint64_t at_ms, struct event e)
 	if (s.n > s.room) {
 		s.room = 2 * s.n + 1024;
 		s.heap = reallocarray(s.heap, s.room, sizeof(*s.heap));
-		ck_assert_ptr_nonnull(s.heap);
+		enough(s.heap != NULL);
 	}
 	e.at_ms = at_ms;
 	for (; i && before(&e, &s.heap[(i - 1) / 2]); i = (i - 1) / 2)
@@ -214,6 +221,14 @@ static void ship(struct shost *h, enum side to, struct event e)
 	post(w->last_ms, e);
 }
 
+/* Whether what is sent there may as well arrive at once. */
+static bool is_near(const struct shost *h, enum side to)
+{
+	const struct way *w = &h->way[to];
+
+	return h->delay_ms <= 1 && !w->cut && w->last_ms <= s.now_ms;
+}
+
 /* Whether e waits for its way to be healed. */
 static bool is_held(struct shost *h, const struct event *e)
 {
@@ -223,7 +238,7 @@ static bool is_held(struct shost *h, const struct event *e)
 	if (!w->cut)
 		return false;
 	x = malloc(sizeof(*x));
-	ck_assert_ptr_nonnull(x);
+	enough(x != NULL);
 	*x = (struct held){ .e = *e };
 	*(w->first ? w->end : &w->first) = x;
 	w->end = &x->next;
@@ -272,25 +287,24 @@ static void flush(struct shost *h, enum side from)
 
 	if (!h->linked)
 		return;
-	ck_assert_int_eq(link_window_take(w, &out, SIZE_MAX), 0);
+	enough(link_window_take(w, &out, SIZE_MAX) == 0);
 	if (!varlink_buffer_len(&out))
 		return;
 	count_sent(to, out.data + out.begin, varlink_buffer_len(&out),
 		(taken < w->on_wire ? taken : w->on_wire) - on_wire);
-	ck_assert_uint_eq(out.begin, 0);
 	ship(h, to, (struct event){ .kind = EV_BYTES, .bytes = out.data, .len = out.end });
 }
 
 /* Takes body. */
 static void send(struct shost *h, enum side from, const char *method, json_t *body)
 {
-	ck_assert_int_eq(link_window_put(&h->window[from], method, body), 0);
+	enough(link_window_put(&h->window[from], method, body) == 0);
 	flush(h, from);
 }
 
 static void send_text(struct shost *h, enum side from, const char *method, const char *body)
 {
-	ck_assert_int_eq(link_window_write(&h->window[from], method, body, strlen(body)), 0);
+	enough(link_window_write(&h->window[from], method, body, strlen(body)) == 0);
 	flush(h, from);
 }
 

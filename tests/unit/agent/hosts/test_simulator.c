@@ -7,19 +7,22 @@
  *
  *   A round counts from where all workers of the one before execute to where all of its own do.
  *   Where hosts are assigned more than once before, each time has the bound anew.
+ *   There are at most TRIES of these, and TRIES_MORE for each trouble, however many hosts it hits.
  *   What a broken connection had not acknowledged is sent again, beyond the bound.
- *   Fewer than FEW hosts have FEW_BYTES for what is said once.
+ *   Fewer than FEW hosts have FEW_BYTES more for what is said once.
  *   A failed worker has TOLD_BYTES more for each host, which all learn of it.
  *   Beats, and the handshake of each connection, are those of links: they are counted apart.
  *
  * The environment has a larger group for `make bench`: SIMULATED_HOSTS, SIMULATED_ROUNDS and
- * SIMULATED_SEED. SIMULATED_FIGURES prints what was counted.
+ * SIMULATED_SEED. SIMULATED_FIGURES prints what was counted, as JSON.
  */
 
 #include "tests/unit/child.h"
 #include "tests/unit/simulated_hosts.h"
 
 enum {
+	TRIES = 2,
+	TRIES_MORE = 2,
 	MESSAGES = 6,
 	MORE_MESSAGES = 10,
 	BYTES = 1024,
@@ -29,12 +32,13 @@ enum {
 };
 
 static struct {
-	int rounds, want;
+	int rounds;
 	int disturbed, failures;
 	double messages, bytes; /* for each host, at most, in a round that was not disturbed */
 	double disturbed_messages, disturbed_bytes;
 	long sent, octets, again, beats, handshakes;
 	int most_waves;
+	int troubles, before; /* of the present window, and of the one before */
 } figures;
 
 /* ---- rounds ---- */
@@ -53,6 +57,7 @@ static void note(const char *what, int n)
 static void check_costs(void)
 {
 	const struct tally *t = &s.tally;
+	int troubles = figures.troubles + figures.before;
 	long messages = t->messages[MEMBER] + t->messages[HEAD] - t->again;
 	long bytes = t->bytes[MEMBER] + t->bytes[HEAD] - t->again_bytes;
 	long each = BYTES + (t->failures ? TOLD_BYTES : 0);
@@ -60,6 +65,9 @@ static void check_costs(void)
 	if (messages > (long)t->waves * (MESSAGES * t->hosts + MORE_MESSAGES))
 		wrong("round %llu of %d hosts took %ld messages in %d tries",
 			(unsigned long long)round_number(g.round), t->hosts, messages, t->waves);
+	if (t->waves > TRIES + TRIES_MORE * troubles)
+		wrong("round %llu took %d tries after %d troubles",
+			(unsigned long long)round_number(g.round), t->waves, troubles);
 	if (bytes > t->waves * (each * t->hosts + (t->hosts < FEW ? FEW_BYTES : 0)))
 		wrong("round %llu of %d hosts took %ld bytes in %d tries",
 			(unsigned long long)round_number(g.round), t->hosts, bytes, t->waves);
@@ -115,6 +123,8 @@ static void round_runs(void)
 	check_costs();
 	count_costs();
 	s.tally = (struct tally){ 0 };
+	figures.before = figures.troubles;
+	figures.troubles = 0;
 	g.window++;
 	for (int i = 0; i < s.n_hosts; i++)
 		if (s.hosts[i].number >= 0)
@@ -218,6 +228,7 @@ static void trouble_comes(void)
 		return;
 	if (what == FAILURE)
 		n = 1;
+	figures.troubles++;
 	note(names[what], n);
 	for (int i = 0; i < n; i++)
 		befall(what, any_host());
@@ -327,6 +338,19 @@ static void group_ends(void)
 	links_end();
 }
 
+static void print_figures(int hosts, uint32_t seed)
+{
+	printf("{\"seed\":%u,\"hosts\":%d,\"rounds\":%d,\"seconds\":%llu,\"disturbed\":%d,"
+	       "\"failures\":%d,\"host_messages\":%.3f,\"host_bytes\":%.0f,\"tries\":%d,"
+	       "\"disturbed_messages\":%.3f,\"disturbed_bytes\":%.0f,\"messages\":%ld,"
+	       "\"bytes\":%ld,\"again\":%ld,\"beats\":%ld,\"handshakes\":%ld,"
+	       "\"events\":%lu}\n",
+		seed, hosts, figures.rounds, (unsigned long long)s.now_ms / 1000, figures.disturbed,
+		figures.failures, figures.messages, figures.bytes, figures.most_waves,
+		figures.disturbed_messages, figures.disturbed_bytes, figures.sent, figures.octets,
+		figures.again, figures.beats, figures.handshakes, s.events);
+}
+
 static void live(int hosts, int rounds, uint32_t seed)
 {
 	uint64_t end_ms = (uint64_t)rounds * 60000 + 600000;
@@ -339,14 +363,7 @@ static void live(int hosts, int rounds, uint32_t seed)
 			wrong("only %d rounds have come to run", figures.rounds);
 	}
 	if (getenv("SIMULATED_FIGURES"))
-		printf("seed %u: %d hosts, %d rounds in %llu s (%d disturbed, %d by failures); each host, "
-		       "at most: %.3f messages, %.0f bytes; disturbed (%d tries): %.3f, %.0f; "
-		       "%lu events, %ld messages, %ld bytes, %ld sent again, %ld beats, %ld in handshakes\n",
-			seed, hosts, figures.rounds, (unsigned long long)s.now_ms / 1000,
-			figures.disturbed, figures.failures, figures.messages, figures.bytes,
-			figures.most_waves, figures.disturbed_messages, figures.disturbed_bytes,
-			s.events, figures.sent, figures.octets, figures.again, figures.beats,
-			figures.handshakes);
+		print_figures(hosts, seed);
 	group_ends();
 }
 
