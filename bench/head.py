@@ -9,6 +9,7 @@ import os
 import pathlib
 import resource
 import signal
+import subprocess
 
 import harness
 from hosts import free_port
@@ -145,3 +146,26 @@ class HeadRows:
         most = max(step.mb for step in steps.values())
         self.row(f"memory (PSS) of the head of {hosts}", steps["start"].mb, "MB", 64,
                  f"at most {most:.0f} MB, when all {workers} had called and were started again")
+
+    SIMULATOR = str(harness.BUILD / "tests/unit/agent/hosts/test_simulator")
+
+    def simulate(self):
+        """Rounds in virtual time, by all messages and nothing else."""
+        rounds = 20 if self.bench.quick else 200
+        if not os.path.exists(self.SIMULATOR):
+            print("rounds in virtual time: configured without check", flush=True)
+            return
+        begun = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        done = subprocess.run([self.SIMULATOR], check=False, capture_output=True, text=True, env={
+            **os.environ, "SIMULATED_HOSTS": str(self.hosts), "SIMULATED_ROUNDS": str(rounds),
+            "SIMULATED_FIGURES": "1", "CK_TIMEOUT_MULTIPLIER": "150"})
+        took = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - begun
+        if done.returncode:
+            raise RuntimeError(done.stdout + done.stderr)
+        f = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
+        self.row(f"{rounds} rounds of {self.hosts:,} hosts in virtual time: CPU", took, "s", 60 * rounds / 200,
+                 f"{f['disturbed']} disturbed, {f['tries']} tries at most, {f['messages']:,} messages")
+        self.row("messages of a round for each host, at most", f["host_messages"], "", 6 + 10 / self.hosts,
+                 f"disturbed {f['disturbed_messages']:.1f}")
+        self.row("bytes of a round for each host, at most", f["host_bytes"], "B", 1024,
+                 f"disturbed {f['disturbed_bytes']:,.0f}")

@@ -454,12 +454,15 @@ class Bench:
     def hosts_head(self):
         HeadRows(self).measure()
 
+    def hosts_rounds(self):
+        HeadRows(self).simulate()
+
     ROWS = ("two_trivial_workers", "many_trivial_workers", "death_to_restart", "agent_memory",
             "daemon_memory", "idle_calls", "write_rate", "tee", "status_calls", "sharing_beats",
             "sharing_barriers", "sharing_pairs", "sharing_death", "preemption_notice",
             "preemption_step", "queue_rate", "queue_python", "queue_latency", "queue_memory",
             "hosts_join", "hosts_failure", "hosts_agent_killed", "hosts_silence", "hosts_sharing",
-            "hosts_memory", "hosts_etcd", "hosts_head")
+            "hosts_memory", "hosts_etcd", "hosts_head", "hosts_rounds")
 
     def close(self):
         left = self.box.leftovers()

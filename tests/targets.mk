@@ -270,5 +270,5 @@ coverage:
 	@tests/tools/coverage $(COV)/obj
 
 .PHONY: bench
-bench: programs tools
+bench: programs tools $(filter %/test_simulator,$(UNIT))
 	ELASTIC_BUILD=$(abspath $(B)) $(PYTHON) bench/run.py $(BENCH_ARGS)
