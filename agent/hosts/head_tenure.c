@@ -208,33 +208,27 @@ int head_remember(struct head *h, const json_t *state)
 
 void head_heard_from(struct head *h, const char *run, int64_t answered_ms)
 {
-	const struct round_host *host = NULL;
+	const struct round_host *host = round_host_of_run(h->round, run);
 	uint64_t now = hosts_now_ms();
 
-	if (!tenure_lead(h) || !round_count(h->round, HOST_MISSING))
-		return;
-	while ((host = round_next_host(h->round, host ? host->number : -1)))
-		if (host->state == HOST_MISSING && !strcmp(host->run, run))
-			tenure_past_heard(&tenure_lead(h)->past,
-				answered_ms > 0 && (uint64_t)answered_ms < now
-					? now - (uint64_t)answered_ms
-					: now);
+	if (tenure_lead(h) && host && host->state == HOST_MISSING)
+		tenure_past_heard(&tenure_lead(h)->past,
+			answered_ms > 0 && (uint64_t)answered_ms < now ? now - (uint64_t)answered_ms
+								       : now);
 }
 
 uint64_t head_missing_ms(const struct head *h)
 {
-	const struct round_host *host = NULL;
+	const struct round_host *old = round_host(h->round, h->old_head - 1);
+	bool old_too = old && old->state == HOST_MISSING;
 	uint64_t due = UINT64_MAX;
 
-	if (!tenure_lead(h) || h != h->hosts->head || !round_count(h->round, HOST_MISSING))
+	if (!tenure_lead(h) || h != h->hosts->head)
 		return due; /* a candidate knows nothing yet */
-	while ((host = round_next_host(h->round, host ? host->number : -1))) {
-		uint64_t gone =
-			tenure_past_gone_ms(&tenure_lead(h)->past, host->number + 1 == h->old_head);
-
-		if (host->state == HOST_MISSING && gone < due)
-			due = gone;
-	}
+	if (round_count(h->round, HOST_MISSING) > old_too)
+		due = tenure_past_gone_ms(&tenure_lead(h)->past, false);
+	if (old_too && tenure_past_gone_ms(&tenure_lead(h)->past, true) < due)
+		due = tenure_past_gone_ms(&tenure_lead(h)->past, true);
 	return due;
 }
 
