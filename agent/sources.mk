@@ -30,7 +30,6 @@ agent_SRC := \
 	agent/hosts/head_tenure.c \
 	agent/hosts/lead.c \
 	agent/hosts/lead_claim.c \
-	agent/hosts/lead_etcd.c \
 	agent/hosts/lead_keep.c \
 	agent/hosts/lead_keys.c \
 	agent/hosts/lead_part.c \

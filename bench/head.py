@@ -164,7 +164,7 @@ class HeadRows:
             raise RuntimeError(done.stdout + done.stderr)
         f = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
         self.row(f"{rounds} rounds of {self.hosts:,} hosts in virtual time: CPU", took, "s",
-                 60 * rounds / 200, f"{f['disturbed']} disturbed, {f['tries']} tries at most, {f['messages']:,} messages")
+                 60 * rounds / 200, f"{f['disturbed']} disturbed, {f['tries']} tries at most")
         self.row("messages of a round for each host, at most", f["host_messages"], "", 6 + 10 / self.hosts,
                  f"disturbed {f['disturbed_messages']:.1f}")
         self.row("bytes of a round for each host, at most", f["host_bytes"], "B", 1024,

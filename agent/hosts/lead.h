@@ -8,11 +8,10 @@
  *
  *   lead.c        the machine at work: looks, follows, waits, leads, steps down
  *   lead_claim.c  this host's claim to lead, and the secret of links
- *   lead_etcd.c   limits, and messages about trouble with etcd
  *   lead_part.c   a host that leaves while nobody leads
  *   lead_reach.c  hosts that cannot reach the one that leads, which then leaves the lead to another
  *   lead_keys.c   the head: persistent keys of workers
- *   lead_store.c  what stands in etcd, as text
+ *   lead_store.c  what stands in etcd, as text; limits, and messages about trouble
  *   lead_keep.c   the head: keeps the lead, records rounds, and removes all at the end
  *
  * Below PREFIX/ID/ stand lead (who leads; on the lease of that), run (the secret of the group's

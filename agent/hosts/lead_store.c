@@ -13,6 +13,8 @@
  * have written it, so that fields may be missing, and others are there.
  */
 
+enum { LEAD_REQUEST_MS = 5000 }; /* at most, for one request */
+
 int lead_names(struct lead *l)
 {
 	static const char *const names[LEAD_N_NAMES] = { "lead", "run", "state", "end", "kv/",
@@ -139,4 +141,28 @@ json_t *lead_state_now(const struct head *h, int64_t term, const char *without)
 	all = store_state(h, term, list);
 	json_put_int(all, "attempt", h->attempt);
 	return all;
+}
+
+/* --- trouble with etcd --------------------------------------------------------------------------
+ */
+
+int64_t lead_limit_ms(const struct lead *l)
+{
+	int64_t fifth = l->hosts->spec->rendezvous.lease_ms / 5;
+
+	return fifth < LEAD_REQUEST_MS ? fifth : LEAD_REQUEST_MS;
+}
+
+int64_t lead_ttl_s(const struct lead *l)
+{
+	return (l->hosts->spec->rendezvous.lease_ms + 999) / 1000;
+}
+
+void lead_tell(struct lead *l, const char *text)
+{
+	if (text && strncmp(text, l->told, sizeof(l->told) - 1) != 0)
+		log_warning("etcd: %s", text);
+	else if (!text && *l->told)
+		log_notice("etcd answers again");
+	snprintf(l->told, sizeof(l->told), "%s", text ? text : "");
 }
