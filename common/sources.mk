@@ -80,6 +80,7 @@ common_SRC := \
 	common/varlink/dispatch.c \
 	common/varlink/flat.c \
 	common/varlink/frame.c \
+	common/varlink/hold.c \
 	common/varlink/idl.c \
 	common/varlink/limits.c \
 	common/varlink/listen.c \

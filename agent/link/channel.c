@@ -134,7 +134,7 @@ static int send_out(struct link_channel *c)
 			r = fill(c);
 		if (r < 0 || !varlink_buffer_len(&c->out))
 			break;
-		r = varlink_buffer_send(&c->out, c->fd);
+		r = varlink_buffer_send(&c->out, c->fd, SIZE_MAX);
 		if (i + 1 == SENDS_PER_TURN && r == 0)
 			r = 1; /* others have their turn */
 	}
@@ -399,7 +399,7 @@ void link_channel_part(
 	if (list)
 		LIST_INSERT_HEAD(list, c, entry);
 	if (r == 0 && !c->blocked)
-		r = varlink_buffer_len(&c->out) ? varlink_buffer_send(&c->out, c->fd) : 0;
+		r = varlink_buffer_len(&c->out) ? varlink_buffer_send(&c->out, c->fd, SIZE_MAX) : 0;
 	if (r == 0 && list)
 		r = loop_timer_new(c->loop, on_parted, c, &c->part);
 	if (r == 0 && list)

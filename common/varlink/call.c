@@ -72,6 +72,7 @@ static void advance(struct varlink_connection *c)
 			return;
 		}
 		c->held -= n;
+		c->promises |= n && call->interface->promises;
 		if (!call->answered)
 			return;
 		call_free(call);
@@ -136,7 +137,9 @@ static int put_message(struct varlink_call *call, const struct varlink_out *out)
 		c->open_bytes -= call->bytes;
 		call->bytes = 0;
 	}
-	if (r == 0 && !first)
+	if (r == 0 && first)
+		c->promises |= call->interface->promises;
+	else if (r == 0)
 		c->held += varlink_buffer_len(b) - before;
 	if (r == 0 && !out->error && varlink_buffer_len(b) - before >= VARLINK_LONG_BYTES)
 		r = take_back(c, b, before, first);

@@ -79,11 +79,12 @@ void varlink_carried_close(struct varlink_connection *c)
 	varlink_connection_doom(c, "its peer is gone");
 }
 
-void varlink_carried_send(struct varlink_connection *c)
+void varlink_carried_send(struct varlink_connection *c, size_t most)
 {
 	struct varlink_buffer *b = &c->out;
+	size_t end = b->begin + most;
 
-	while (!c->blocked && !c->paused && b->begin < b->end) {
+	while (!c->blocked && !c->paused && b->begin < end) {
 		const char *text = b->data + b->begin;
 		size_t len = strlen(text);
 

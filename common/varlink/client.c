@@ -233,7 +233,7 @@ static int send_out(struct varlink_client *c)
 	if (c->gift >= 0 && varlink_buffer_len(&c->out))
 		r = send_gift(c);
 	if (r == 0)
-		r = varlink_buffer_send(&c->out, c->fd);
+		r = varlink_buffer_send(&c->out, c->fd, SIZE_MAX);
 	c->blocked = r > 0;
 	if (r < 0) {
 		c->deaf = true;

@@ -154,29 +154,39 @@ static void take_calls(struct varlink_connection *c, int most)
 	}
 }
 
-void varlink_connection_send(struct varlink_connection *c)
+static void send_bytes(struct varlink_connection *c, size_t most)
 {
-	struct varlink_server *s = c->server;
-	size_t before;
-	int r;
+	size_t before = varlink_buffer_len(&c->out), sent;
+	int r = 0;
 
-	if (c->doomed || c->blocked || c->deaf || !varlink_buffer_len(&c->out))
+	if (c->fd < 0)
+		varlink_carried_send(c, most);
+	else
+		r = varlink_buffer_send(&c->out, c->fd, most);
+	sent = before - varlink_buffer_len(&c->out);
+	varlink_hold_sent(c, sent);
+	if (c->fd < 0)
 		return;
-	if (s->leaving)
-		s->leaving(s->arg);
-	if (c->fd < 0) {
-		varlink_carried_send(c);
-		return;
-	}
-	before = varlink_buffer_len(&c->out);
-	r = varlink_buffer_send(&c->out, c->fd);
-	s->sent_bytes += before - varlink_buffer_len(&c->out);
+	c->server->sent_bytes += sent;
 	c->blocked = r > 0;
 	if (r >= 0)
 		return;
 	/* The peer may have sent calls that need no answer before it went. */
 	c->deaf = true;
 	varlink_buffer_fini(&c->out);
+}
+
+void varlink_connection_send(struct varlink_connection *c)
+{
+	struct varlink_server *s = c->server;
+	size_t most;
+
+	if (c->doomed || c->blocked || c->deaf || !varlink_buffer_len(&c->out))
+		return;
+	if (s->leaving)
+		s->leaving(s->arg);
+	while (!c->blocked && !c->paused && !c->deaf && (most = varlink_hold_free(c)))
+		send_bytes(c, most);
 }
 
 /* The bytes in front of the call's next answer. Answers of later calls wait behind those of the
@@ -449,6 +459,7 @@ struct varlink_connection *varlink_connection_free(struct varlink_connection *c)
 	c->touched = false;
 	if (c->waiting)
 		TAILQ_REMOVE(&s->waiting, c, waiting_entry);
+	varlink_hold_leave(c);
 	c->busy = true;
 	c->doomed = true;
 	TAILQ_REMOVE(&s->connections, c, entry);

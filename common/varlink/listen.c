@@ -104,7 +104,7 @@ void varlink_listen_tell(
 		name = NULL;
 	out.error = name;
 	if (!name || varlink_buffer_message(&b, &out, s->limits.reply_bytes) < 0 ||
-		varlink_buffer_send(&b, fd) != 0)
+		varlink_buffer_send(&b, fd, SIZE_MAX) != 0)
 		log_debug("varlink: could not tell a connection that it is refused");
 }
 

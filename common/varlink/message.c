@@ -101,11 +101,13 @@ int varlink_buffer_move(struct varlink_buffer *b, struct varlink_buffer *from)
 	return r;
 }
 
-int varlink_buffer_send(struct varlink_buffer *b, int fd)
+int varlink_buffer_send(struct varlink_buffer *b, int fd, size_t most)
 {
-	while (b->begin < b->end) {
-		ssize_t n = send(
-			fd, b->data + b->begin, b->end - b->begin, MSG_NOSIGNAL | MSG_DONTWAIT);
+	size_t end = b->end - b->begin > most ? b->begin + most : b->end;
+
+	while (b->begin < end) {
+		ssize_t n =
+			send(fd, b->data + b->begin, end - b->begin, MSG_NOSIGNAL | MSG_DONTWAIT);
 
 		if (n >= 0)
 			b->begin += n;
@@ -114,7 +116,8 @@ int varlink_buffer_send(struct varlink_buffer *b, int fd)
 		else if (errno != EINTR)
 			return -errno;
 	}
-	varlink_buffer_fini(b);
+	if (b->begin == b->end)
+		varlink_buffer_fini(b);
 	return 0;
 }
 

@@ -27,9 +27,9 @@ _must_check_ int varlink_buffer_append(struct varlink_buffer *b, const void *dat
 /* Moves all bytes of from behind those of b. On -ENOMEM from is unchanged. */
 _must_check_ int varlink_buffer_move(struct varlink_buffer *b, struct varlink_buffer *from);
 
-/* Sends what fd takes without waiting. Returns 0 when all was sent, 1 when some is left, or a
- * negative errno. */
-_must_check_ int varlink_buffer_send(struct varlink_buffer *b, int fd);
+/* Sends what fd takes without waiting of the first so many bytes. Returns 0 when they were sent, 1
+ * when some are left, or a negative errno. */
+_must_check_ int varlink_buffer_send(struct varlink_buffer *b, int fd, size_t most);
 
 struct varlink_out {
 	const char *method,

@@ -42,6 +42,7 @@ struct varlink_interface {
 	const struct varlink_method *methods;
 	const struct varlink_range *ranges;
 	struct varlink_flat flat;
+	bool promises;
 	void *arg;
 };
 
@@ -70,6 +71,7 @@ struct varlink_server {
 	void (*shut)(void *, void *);
 	void (*closed)(void *, void *);
 	void (*leaving)(void *);
+	int (*holds)(void *, uint64_t *);
 	void (*ahead)(void *);
 	void *arg; /* of all these functions */
 	bool check_replies;
@@ -78,6 +80,7 @@ struct varlink_server {
 	bool paused;
 
 	struct varlink_connections connections, touched;
+	struct varlink_connections holding; /* their answers wait for varlink_server_kept() */
 	struct varlink_connections
 		waiting; /* their unhandled calls wait for another turn, in this order */
 	struct loop_again *next_turn;
@@ -104,7 +107,8 @@ struct varlink_server {
 
 struct varlink_connection {
 	struct varlink_server *server;
-	TAILQ_ENTRY(varlink_connection) entry, touched_entry, waiting_entry, unfinished_entry;
+	TAILQ_ENTRY(varlink_connection)
+	entry, touched_entry, waiting_entry, unfinished_entry, holding_entry;
 	struct varlink_account account;
 	struct budget_holder place, bytes;
 	int fd; /* -1: it is carried (server.h) */
@@ -118,22 +122,27 @@ struct varlink_connection {
 	struct varlink_frame in;
 	struct varlink_buffer out;
 	size_t held; /* bytes of answers that wait for earlier calls */
+	/* Where the server holds answers: how many bytes of out may be sent; how many behind them
+	 * wait, and for what. */
+	size_t free_bytes, marked_bytes;
+	uint64_t mark;
 	struct varlink_calls calls;
 	int n_calls;
 	int taken;		/* calls handled since the last turn, or since all were */
 	size_t open_bytes;	/* of open calls, if these are counted */
 	uint64_t unfinished_ms; /* since when a message is unfinished */
 
-	bool eof;     /* the peer sends no more, but still reads */
-	bool shut;    /* the server's shut() has run */
-	bool closing; /* takes no more calls; closed when the open ones are answered */
-	bool doomed;  /* closed at the next opportunity */
-	bool deaf;    /* the peer reads no more */
-	bool blocked; /* the socket, or the carrier, takes no bytes now */
-	bool paused;  /* the peer of a carried one reads no more */
-	bool handed;  /* other processes have its socket, too */
-	bool touched, waiting, unfinished; /* it is in the lists of these names */
-	bool busy;			   /* being handled now: needs no touch */
+	bool eof;      /* the peer sends no more, but still reads */
+	bool shut;     /* the server's shut() has run */
+	bool closing;  /* takes no more calls; closed when the open ones are answered */
+	bool doomed;   /* closed at the next opportunity */
+	bool deaf;     /* the peer reads no more */
+	bool blocked;  /* the socket, or the carrier, takes no bytes now */
+	bool paused;   /* the peer of a carried one reads no more */
+	bool handed;   /* other processes have its socket, too */
+	bool promises; /* out has answers of an interface that promises, and no mark for them */
+	bool touched, waiting, unfinished, holding; /* it is in the lists of these names */
+	bool busy;				    /* being handled now: needs no touch */
 };
 
 struct varlink_call {
@@ -170,8 +179,12 @@ void varlink_listen_refuse(const struct varlink_server *s, int fd, const char *w
 /* connection.c: takes fd. */
 _must_check_ int varlink_connection_new(struct varlink_server *s, int fd, struct error *err);
 struct varlink_connection *varlink_connection_free(struct varlink_connection *c);
-/* carried.c: gives the carrier what it takes. */
-void varlink_carried_send(struct varlink_connection *c);
+/* carried.c: gives the carrier what it takes of the messages in the first so many bytes. */
+void varlink_carried_send(struct varlink_connection *c, size_t most);
+/* hold.c: how many bytes of its output may be sent. */
+size_t varlink_hold_free(struct varlink_connection *c);
+void varlink_hold_sent(struct varlink_connection *c, size_t bytes);
+void varlink_hold_leave(struct varlink_connection *c);
 
 /* A connection of that descriptor (-1: none) among the server's; it serves nothing yet. */
 struct varlink_connection *varlink_connection_make(struct varlink_server *s, int fd);

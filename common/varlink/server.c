@@ -13,6 +13,7 @@ static int interface_init(
 	*i = (struct varlink_interface){ .text = what->idl,
 		.methods = what->methods,
 		.ranges = what->ranges,
+		.promises = what->promises,
 		.arg = what->arg };
 	r = varlink_idl_parse(what->idl, &i->idl, err);
 	if (r < 0) {
@@ -105,6 +106,8 @@ int varlink_server_new(struct loop *loop, const struct varlink_options *opt,
 	s->shut = opt->shut;
 	s->closed = opt->closed;
 	s->leaving = opt->leaving;
+	s->holds = opt->holds;
+	TAILQ_INIT(&s->holding);
 	s->ahead = opt->ahead;
 	s->account = opt->account;
 	s->count_calls = opt->count_calls;

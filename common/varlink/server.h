@@ -84,6 +84,7 @@ struct varlink_also {
 	const struct varlink_method *methods;
 	const struct varlink_flat_method *flat; /* or NULL */
 	const struct varlink_range *ranges;	/* of parameters, in all methods; or NULL */
+	bool promises;				/* answers wait for varlink_options.holds */
 	void *arg;
 };
 
@@ -121,6 +122,11 @@ struct varlink_options {
 	 * kept by its end. If it is given, answers are sent together, at the end of the turn in
 	 * which their calls came. May answer no calls. */
 	void (*leaving)(void *arg);
+	/* May be NULL. Runs after leaving, where answers of an interface that promises are about to
+	 * be sent, and those behind them. *mark is 0 for answers that it has not seen: it sets it
+	 * to what they rely on. Returns 0: they may be sent; 1: they wait for
+	 * varlink_server_kept(); -1: what they say will not hold, and the connection ends. */
+	int (*holds)(void *arg, uint64_t *mark);
 	/* May be NULL. Runs before answers are sent at the end of a connection's turn, never inside
 	 * an answer: it answers the calls whose answers have to go out first, and sends these
 	 * (varlink_call_flush()). */
@@ -226,6 +232,9 @@ void varlink_server_receive(struct varlink_server *s);
 /* Takes no calls of any connection for a while; varlink_server_receive() takes them all the same.
  */
 void varlink_server_pause(struct varlink_server *s, bool paused);
+
+/* Asks holds() again about answers that wait. */
+void varlink_server_kept(struct varlink_server *s);
 
 /* Sends answers at once instead of in the next turn, for callers that do slow work in this one.
  * Ends no connection. */

@@ -250,6 +250,126 @@ START_TEST(the_server_has_a_limit_of_them)
 }
 END_TEST
 
+/* --- answers that wait --------------------------------------------------------------------------
+ */
+
+static const char promise_idl[] = "interface org.test.promise\n"
+				  "method Echo(text: string, n: ?int) -> (text: string)\n"
+				  "error Internal (message: string, errno: ?int)\n";
+static const struct varlink_method promise_methods[] = { { "Echo", demo_echo }, { NULL, NULL } };
+
+static uint64_t records, kept_elsewhere; /* so many are made; of these are kept */
+static int n_asked;
+static bool lost;
+
+static int on_holds(void *arg, uint64_t *mark)
+{
+	n_asked++;
+	if (!*mark)
+		*mark = records;
+	return lost ? -1 : *mark > kept_elsewhere;
+}
+
+static void setup_promising(void)
+{
+	static const struct varlink_also also[] = {
+		{ .idl = promise_idl, .methods = promise_methods, .promises = true },
+		{ .idl = NULL }
+	};
+	struct varlink_options opt = demo_options();
+
+	demo_stop();
+	records = 1, kept_elsewhere = 0, n_asked = 0, lost = false;
+	opt.also = also;
+	opt.holds = on_holds;
+	setup_with(opt);
+}
+
+static void keep_elsewhere(uint64_t up_to)
+{
+	kept_elsewhere = up_to;
+	varlink_server_kept(server);
+}
+
+#define PROMISE(text) "{'method':'org.test.promise.Echo','parameters':{'text':'" text "'}}"
+#define PROMISED(text) "{'parameters':{'text':'" text "'}}\n"
+
+START_TEST(an_answer_waits_until_what_it_promises_is_kept)
+{
+	setup_promising();
+	call(PROMISE("1"));
+	ck_assert_str_eq(heard(), "");
+	records = 2;
+	call(PROMISE("2"));
+	call(ECHO_A); /* behind them */
+	ck_assert_str_eq(heard(), "");
+	keep_elsewhere(1);
+	ck_assert_str_eq(heard(), PROMISED("1"));
+	records = 3;
+	call(PROMISE("3"));
+	ck_assert_str_eq(heard(), "");
+	keep_elsewhere(2);
+	ck_assert_str_eq(heard(), PROMISED("2") ECHOED);
+	keep_elsewhere(3);
+	ck_assert_str_eq(heard(), PROMISED("3"));
+}
+END_TEST
+
+START_TEST(answers_of_other_interfaces_do_not_wait)
+{
+	setup_promising();
+	call(ECHO_A);
+	ck_assert_str_eq(heard(), ECHOED);
+	ck_assert_int_eq(n_asked, 0);
+}
+END_TEST
+
+/* The call before it is answered later. */
+START_TEST(an_answer_that_was_kept_back_for_an_earlier_one_waits_like_others)
+{
+	setup_promising();
+	call(KEEP);
+	call(PROMISE("1"));
+	ck_assert_str_eq(heard(), "");
+	answer_kept(0, "0");
+	ck_assert_str_eq(heard(), "");
+	keep_elsewhere(1);
+	ck_assert_str_eq(heard(), REPLY("0") PROMISED("1"));
+}
+END_TEST
+
+START_TEST(an_answer_that_will_not_hold_is_not_given)
+{
+	setup_promising();
+	ends_first = true;
+	call(PROMISE("1"));
+	ck_assert_str_eq(heard(), "");
+	lost = true;
+	varlink_server_kept(server);
+	ck_assert_str_eq(heard(), "");
+	ck_assert_int_eq(n_ended, 1);
+}
+END_TEST
+
+START_TEST(a_carrier_that_takes_no_more_gets_what_may_leave_and_no_more)
+{
+	setup_promising();
+	call(PROMISE("1"));
+	call(PROMISE("2"));
+	ck_assert_str_eq(heard(), "");
+	takes = false;
+	keep_elsewhere(1);
+	ck_assert_str_eq(heard(), PROMISED("1"));
+	records = 2;
+	call(PROMISE("3"));
+	takes = true;
+	varlink_carried_ready(carried);
+	ck_assert_str_eq(heard(), PROMISED("2"));
+	keep_elsewhere(2);
+	ck_assert_str_eq(heard(), PROMISED("3"));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("varlink_carried");
@@ -270,6 +390,11 @@ int main(void)
 	tcase_add_test(t, the_server_tells_the_carrier_of_the_end);
 	tcase_add_test(t, the_end_of_the_server_ends_it);
 	tcase_add_test(t, the_server_has_a_limit_of_them);
+	tcase_add_test(t, an_answer_waits_until_what_it_promises_is_kept);
+	tcase_add_test(t, answers_of_other_interfaces_do_not_wait);
+	tcase_add_test(t, an_answer_that_was_kept_back_for_an_earlier_one_waits_like_others);
+	tcase_add_test(t, an_answer_that_will_not_hold_is_not_given);
+	tcase_add_test(t, a_carrier_that_takes_no_more_gets_what_may_leave_and_no_more);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
