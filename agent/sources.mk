@@ -149,6 +149,7 @@ agent_SRC := \
 	agent/queue/service.c \
 	agent/queue/waits.c \
 	agent/queue/journal/codec.c \
+	agent/queue/journal/copy.c \
 	agent/queue/journal/journal.c \
 	agent/queue/journal/read.c \
 	agent/queue/journal/rewrite.c \

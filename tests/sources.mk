@@ -52,6 +52,7 @@ unit_TESTS := \
 	agent/process/port \
 	agent/process/process_tree \
 	agent/process/spawn \
+	agent/queue/journal/copy \
 	agent/queue/journal/journal \
 	agent/rounds/clock_offset \
 	agent/rounds/host_machine \
@@ -225,6 +226,7 @@ pure_TESTS := \
 	agent/preempt/notice_command \
 	agent/preempt/pace \
 	agent/process/env_list \
+	agent/queue/journal/copy \
 	agent/rounds/clock_offset \
 	agent/rounds/host_machine \
 	agent/rounds/host_ranks \
