@@ -42,6 +42,7 @@ agent_SRC := \
 	agent/hosts/member_say.c \
 	agent/hosts/messages.c \
 	agent/hosts/operators.c \
+	agent/hosts/records.c \
 	agent/hosts/relay.c \
 	agent/hosts/settings.c \
 	agent/link/beat.c \
@@ -114,8 +115,11 @@ agent_SRC := \
 	agent/process/port.c \
 	agent/process/process_tree.c \
 	agent/process/spawn.c \
+	agent/queue/copy_in.c \
+	agent/queue/copy_out.c \
 	agent/queue/durable.c \
 	agent/queue/effects.c \
+	agent/queue/elected.c \
 	agent/queue/fail_queue.c \
 	agent/queue/group_hooks.c \
 	agent/queue/job_json.c \

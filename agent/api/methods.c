@@ -376,6 +376,27 @@ static void methods_leaving(void *arg)
 	FEATURES_CALL(sv, answers_leaving, sv);
 }
 
+static int methods_hold(void *arg, uint64_t *mark)
+{
+	return features_hold_answers(arg, mark);
+}
+
+static void methods_kept(struct supervisor *sv)
+{
+	struct api_server *s = feature_state(sv, &api_feature);
+
+	if (s && s->server)
+		varlink_server_kept(s->server);
+}
+
+static void methods_flush(struct supervisor *sv)
+{
+	struct api_server *s = feature_state(sv, &api_feature);
+
+	if (s && s->server)
+		varlink_server_flush(s->server);
+}
+
 static void methods_ahead(void *arg)
 {
 	listen_ahead(&((struct api_server *)feature_state(arg, &api_feature))->listeners);
@@ -398,6 +419,7 @@ static int methods_serve(struct supervisor *sv, struct error *err)
 		.relay = supervisor_spec(sv)->rendezvous.nodes_max > 1 ? methods_relay : NULL,
 		.descriptors = true, /* for Keep of io.elasticd.Queue */
 		.leaving = features_rely_on_disk(sv) ? methods_leaving : NULL,
+		.holds = features_rely_on_disk(sv) ? methods_hold : NULL,
 		.ahead = methods_ahead,
 		.arg = sv,
 	};
@@ -455,6 +477,8 @@ const struct feature api_feature = {
 	.ready = methods_serve,
 	.hang_up = methods_hang_up,
 	.manager_methods = methods_table,
+	.answers_kept = methods_kept,
+	.flush = methods_flush,
 	.last_answers = methods_last_answers,
 	.changed = methods_changed,
 };

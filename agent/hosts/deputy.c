@@ -63,8 +63,12 @@ void deputy_hear(struct hosts *h, const char *word)
 	struct error err = { 0 };
 	int r = 0;
 
-	if (!h->lead || h->head || h->spec->rendezvous.never_leads)
+	if (!h->lead || h->head)
 		return;
+	if (h->spec->rendezvous.never_leads) {
+		member_say_deputy(h->member, "");
+		return;
+	}
 	if (!h->deputy)
 		r = deputy_listen(h, &err);
 	if (r == 0)
@@ -81,7 +85,20 @@ void deputy_hear(struct hosts *h, const char *word)
 /* --- the head -----------------------------------------------------------------------------------
  */
 
-/* The host of the next group rank after this one's. */
+/* The host of that group rank in the present round. */
+static struct head_host *deputy_at(const struct head *h, int rank)
+{
+	for (int i = 0; i < h->n_members; i++) {
+		const struct round_host *host =
+			h->members[i] ? round_host(h->round, h->members[i]->number) : NULL;
+
+		if (host && host->round == round_number(h->round) && host->group_rank == rank)
+			return h->members[i];
+	}
+	return NULL;
+}
+
+/* The host of the next group rank after this one's that may lead. */
 static struct head_host *deputy_next(const struct head *h)
 {
 	struct head_host *own = NULL;
@@ -92,13 +109,12 @@ static struct head_host *deputy_next(const struct head *h)
 			own = h->members[i];
 	if (!own || round_host(h->round, own->number)->round != round_number(h->round))
 		return NULL;
-	rank = (round_host(h->round, own->number)->group_rank + 1) % hosts;
-	for (int i = 0; i < h->n_members; i++) {
-		const struct round_host *host =
-			h->members[i] ? round_host(h->round, h->members[i]->number) : NULL;
+	rank = round_host(h->round, own->number)->group_rank;
+	for (int i = 1; i < hosts; i++) {
+		struct head_host *x = deputy_at(h, (rank + i) % hosts);
 
-		if (host && host->round == round_number(h->round) && host->group_rank == rank)
-			return h->members[i] == own ? NULL : h->members[i];
+		if (x && !x->never_leads)
+			return x;
 	}
 	return NULL;
 }
@@ -110,7 +126,7 @@ void head_choose_deputy(struct head *h)
 	if (!h->hosts->lead || x == h->deputy)
 		return;
 	fence_last_word(NULL, 0, NULL, 0);
-	h->deputy = x;
+	head_set_deputy(h, x);
 	if (x && lead_secret(h->deputy_word) == 0)
 		head_say(x, "Deputize", message_deputize(h->deputy_word));
 }
@@ -143,6 +159,11 @@ int head_hear_deputy(struct head_host *x, const char *address, struct error *err
 
 	if (x != x->head->deputy)
 		return 0;
+	if (!*address) {
+		x->never_leads = true;
+		head_choose_deputy(x->head);
+		return 0;
+	}
 	if (deputy_address(address, &to) < 0)
 		return error_field(err, -EPROTO, "address", "expected an address and a port");
 	len = link_last_word_text(hosts_group(x->head->hosts), x->head->hosts->agent,

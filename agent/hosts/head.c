@@ -120,7 +120,7 @@ static void head_drop(struct head *h, const struct round_order *o)
 		return;
 	head_tenure_dropped(h, x);
 	if (h->deputy == x)
-		h->deputy = NULL;
+		head_set_deputy(h, NULL);
 	log_msg(o->why == ROUND_WHY_LOST		 ? LOG_WARNING
 		: round_state(h->round) >= ROUND_CLOSING ? LOG_INFO
 							 : LOG_NOTICE,
@@ -236,7 +236,6 @@ static void head_do(struct head *h, const struct round_order *o, struct head_aft
 		lead_record(h->hosts->lead);
 		break;
 	case ROUND_ORDER_RUNNING:
-		head_choose_deputy(h);
 		log_info("all workers of round %" PRIu64 " execute", o->round);
 		break;
 	case ROUND_ORDER_SAVE:
@@ -285,6 +284,7 @@ void head_carry_out(struct head *h)
 		head_do(h, &orders[i], &after);
 	head_texts_fini(&after.texts);
 	if (after.started) {
+		head_choose_deputy(h);
 		head_relay_begin(h);
 		head_logs_begin(h, NULL);
 		head_round_begins(h);
@@ -409,7 +409,8 @@ int head_new(struct hosts *hosts, const struct link_addresses *addresses, const 
 		head_free(h);
 		return r;
 	}
-	sharing_lead(hosts->sv, h->sharing);
+	if (!hosts->lead)
+		head_leads(h);
 	head_arm(h);
 	*ret = h;
 	return 0;
@@ -419,6 +420,7 @@ struct head *head_free(struct head *h)
 {
 	if (!h)
 		return NULL;
+	h->deputy = NULL;
 	head_asks_cut(h);
 	head_logs_cut(h);
 	while (!LIST_EMPTY(&h->unjoined))
@@ -426,7 +428,6 @@ struct head *head_free(struct head *h)
 	for (int i = 0; i < h->n_members; i++)
 		head_host_free(h->members[i]);
 	loop_cancel(h->loop, head_spare_now, h);
-	sharing_lead(h->hosts->sv, NULL);
 	sharing_group_free(h->sharing);
 	link_listen_free(h->listen);
 	round_free(h->round);

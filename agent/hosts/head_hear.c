@@ -447,6 +447,7 @@ static const struct {
 	{ "Hang", true, hear_hang },
 	{ "Saved", true, hear_saved },
 	{ "Deputy", true, hear_deputy },
+	{ "Recorded", true, head_hear_recorded },
 	{ "Renewed", true, hear_renewed },
 	{ "Leave", true, hear_leave },
 	{ "Bye", true, hear_bye },

@@ -273,6 +273,16 @@ static void lead_follow(struct lead *l)
 		member_connect(m);
 }
 
+/* A host that has not all records of the group leaves time to those that have. */
+static uint64_t wait_for_records(const struct lead *l)
+{
+	const json_t *edition = l->seen[LEAD_EDITION].value;
+
+	if (!edition || features_hosts_have_records(l->hosts->sv, edition))
+		return 0;
+	return (uint64_t)l->hosts->spec->rendezvous.lease_ms;
+}
+
 /* When this host may claim: by its rank in the last round. */
 static void lead_wait(struct lead *l)
 {
@@ -295,7 +305,8 @@ static void lead_wait(struct lead *l)
 			head_rank = (int)lead_number(one, "group_rank", 0);
 	}
 	loop_timer_arm(l->turn, tenure_turn_ms(rank, head_rank,
-					(int)json_array_size(json_get_array(state, "hosts"))));
+					(int)json_array_size(json_get_array(state, "hosts"))) +
+					wait_for_records(l));
 }
 
 static void lead_on_turn(void *arg)
@@ -324,6 +335,7 @@ static void lead_lead(struct lead *l)
 	link_listen_address(h->head->listen, address);
 	log_notice("this host leads the group %s at %s", hosts_group(h), address);
 	lead_keep_begin(l);
+	head_leads(h->head);
 	if (*l->dead)
 		head_is_after(h->head, l->dead);
 	*l->dead = '\0';

@@ -16,7 +16,8 @@
  *
  * Below PREFIX/ID/ stand lead (who leads; on the lease of that), run (the secret of the group's
  * links and what its hosts agree on), state (the last round) and kv/ (persistent keys of workers),
- * these on a lease of an hour that each head keeps alive, and end (the verdict, for a minute).
+ * edition (which hosts have all records of a durable work queue), these on a lease of an hour that
+ * each head keeps alive, and end (the verdict, for a minute).
  */
 
 #include "agent/link/resolve.h"
@@ -43,6 +44,7 @@ enum lead_key {
 	LEAD_RUN,
 	LEAD_STATE,
 	LEAD_END,
+	LEAD_EDITION,
 	LEAD_N_KEYS,
 	LEAD_KV = LEAD_N_KEYS, /* with a slash: persistent keys of workers begin so */
 	LEAD_KV_END,
@@ -122,6 +124,8 @@ struct lead {
 	bool regains;	   /* the lease of the lead has ended, and this host wants it again */
 	bool refounds;	   /* ... and nothing of the group is left in etcd */
 	json_t *end;	   /* to be written; owned, or NULL */
+	json_t *edition;   /* the present one; owned, or NULL */
+	bool edition_due;  /* ... is to be written */
 
 	/* Persistent keys of workers. */
 	struct store_watch *changes;
@@ -200,6 +204,8 @@ void lead_renew_for(struct lead *l, int64_t number, const json_t *leases);
 void lead_renewed(struct lead *l, int64_t number, int64_t ttl_s);
 /* ROUND_ORDER_RECORD: has etcd know of the round, then calls head_recorded(). */
 void lead_record(struct lead *l);
+/* Has etcd know which hosts have all records, then features. Takes edition. */
+void lead_note_edition(struct lead *l, json_t *edition);
 /* There is a verdict, and later all hosts have left. */
 void lead_note_end(struct lead *l);
 void lead_remove(struct lead *l);

@@ -142,6 +142,7 @@ static void keep_write_all(struct lead *l)
 	l->refounds = false;
 	l->state_revision = 0;
 	lead_keys_refill(l);
+	l->edition_due = l->edition;
 	l->seen[LEAD_RUN].created = l->secret_of = l->revision;
 }
 
@@ -445,6 +446,33 @@ static void keep_end_granted(void *arg, const struct etcd_answer *a)
 		keep_end_over(l);
 }
 
+static void keep_noted(void *arg, const struct etcd_answer *a)
+{
+	struct lead *l = arg;
+
+	l->write = NULL;
+	lead_written(l, a);
+	if (a->status != STATUS_OK)
+		return; /* the next keep-alive that is answered flushes */
+	if (a->succeeded) {
+		l->edition_due = false;
+		FEATURES_CALL(l->hosts->sv, hosts_noted, l->hosts->sv);
+	} else if (!lead_is_own(l, a)) {
+		return;
+	}
+	lead_flush(l);
+}
+
+static void keep_write_edition(struct lead *l)
+{
+	const struct etcd_compare own = { ETCD_MOD, l->keys[LEAD_KEY], l->revision };
+	size_t len;
+	_cleanup_free_ char *text = json_dump_text(l->edition, &len);
+
+	if (!text || keep_put(l, LEAD_EDITION, text, l->group_lease, &own, 1, keep_noted) < 0)
+		lead_tell(l, "out of memory");
+}
+
 static int keep_write_end(struct lead *l)
 {
 	return etcd_grant(
@@ -461,6 +489,8 @@ void lead_flush(struct lead *l)
 		return;
 	if (!l->end && l->record)
 		keep_write_record(l);
+	else if (!l->end && l->edition_due)
+		keep_write_edition(l);
 	else if (!l->end)
 		(void)lead_keys_flush(l);
 	else if (keep_write_end(l) < 0)
@@ -499,6 +529,14 @@ void lead_record(struct lead *l)
 	lead_flush(l);
 	if (head_is_recorded(h) && loop_defer(supervisor_loop(l->hosts->sv), keep_go_on, l) < 0)
 		log_error("out of memory: the round waits for etcd");
+}
+
+void lead_note_edition(struct lead *l, json_t *edition)
+{
+	json_decref(l->edition);
+	l->edition = edition;
+	l->edition_due = edition;
+	lead_flush(l);
 }
 
 void lead_note_end(struct lead *l)
@@ -575,13 +613,14 @@ static void keep_remove(struct lead *l)
 	const struct etcd_op gets[] = { { .kind = ETCD_GET, .key = l->keys[LEAD_KEY] },
 		{ .kind = ETCD_GET, .key = l->keys[LEAD_STATE] } };
 	const struct etcd_op ops[] = { { .kind = ETCD_DELETE, .key = l->keys[LEAD_KEY] },
+		{ .kind = ETCD_DELETE, .key = l->keys[LEAD_EDITION] },
 		{ .kind = ETCD_DELETE, .key = l->keys[LEAD_RUN] },
 		{ .kind = ETCD_DELETE, .key = l->keys[LEAD_STATE] },
 		{ .kind = ETCD_DELETE, .key = l->keys[LEAD_KV], .end = l->keys[LEAD_KV_END] } };
 	const struct etcd_txn t = { .compares = own,
 		.n_compares = l->regains ? 2 : 1,
 		.then_ops = ops,
-		.n_then = 4,
+		.n_then = 5,
 		.else_ops = gets,
 		.n_else = 2 };
 
@@ -685,7 +724,9 @@ void lead_keep_end(struct lead *l)
 	json_decref(l->record);
 	json_decref(l->writing);
 	json_decref(l->end);
-	l->record = l->writing = l->end = NULL;
+	json_decref(l->edition);
+	l->record = l->writing = l->end = l->edition = NULL;
+	l->edition_due = false;
 	l->own_lease = 0;
 	l->regains = l->refounds = l->refused = false;
 	l->until_ms = l->reached_ms = 0;

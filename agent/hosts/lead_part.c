@@ -70,9 +70,10 @@ static int part_write(struct lead *l, bool all)
 	struct etcd_op ops[] = { { .kind = ETCD_DELETE, .key = l->keys[LEAD_KEY] },
 		{ .kind = ETCD_DELETE, .key = l->keys[LEAD_STATE] },
 		{ .kind = ETCD_DELETE, .key = l->keys[LEAD_RUN] },
+		{ .kind = ETCD_DELETE, .key = l->keys[LEAD_EDITION] },
 		{ .kind = ETCD_DELETE, .key = l->keys[LEAD_KV], .end = l->keys[LEAD_KV_END] } };
 	const struct etcd_txn t = {
-		.compares = compares, .n_compares = 3, .then_ops = ops, .n_then = all ? 4 : 2
+		.compares = compares, .n_compares = 3, .then_ops = ops, .n_then = all ? 5 : 2
 	};
 	_cleanup_free_ char *text = NULL;
 

@@ -17,8 +17,8 @@ enum { LEAD_REQUEST_MS = 5000 }; /* at most, for one request */
 
 int lead_names(struct lead *l)
 {
-	static const char *const names[LEAD_N_NAMES] = { "lead", "run", "state", "end", "kv/",
-		"kv0", "waiting/", "waiting0", "" };
+	static const char *const names[LEAD_N_NAMES] = { "lead", "run", "state", "end", "edition",
+		"kv/", "kv0", "waiting/", "waiting0", "" };
 	const struct spec_rendezvous *z = &l->hosts->spec->rendezvous;
 
 	for (int i = 0; i < LEAD_N_NAMES; i++)

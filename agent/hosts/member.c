@@ -245,13 +245,22 @@ static void member_link_ended(struct member *m, const struct error *why, bool fo
 	}
 }
 
+static void member_cut(struct member *m)
+{
+	char why[160];
+
+	snprintf(why, sizeof(why), "the link to host %.64s, which leads the group, is lost",
+		m->head_host ? m->head_host : "");
+	member_relay_cut(m, why);
+}
+
 void member_part(struct member *m)
 {
 	if (m->link) {
 		m->link = link_free(m->link);
 		m->linked = false;
 		member_calls_cut(m);
-		member_relay_cut(m, "the link to the host that leads the group is lost");
+		member_cut(m);
 		hosts_end_drains(m->hosts);
 	}
 	member_post(m, MEMBER_EV_LOST);
@@ -293,7 +302,7 @@ static void member_on_state(void *arg, int state, const struct error *why)
 
 		m->link = link_free(m->link);
 		member_calls_cut(m);
-		member_relay_cut(m, "the link to the host that leads the group is lost");
+		member_cut(m);
 		hosts_end_drains(m->hosts);
 		if (why)
 			member_link_ended(m, &copy, forgotten);

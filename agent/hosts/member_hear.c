@@ -235,6 +235,12 @@ static int hear_deputize(struct member *m, const json_t *p, struct error *err)
 	return 0;
 }
 
+static int hear_records(struct member *m, const json_t *p, struct error *err)
+{
+	member_hear_records(m, p);
+	return 0;
+}
+
 static int hear_renew(struct member *m, const json_t *p, struct error *err)
 {
 	if (m->hosts->lead)
@@ -270,6 +276,7 @@ static const struct {
 	{ "Drain", true, hear_drain },
 	{ "Deputize", true, hear_deputize },
 	{ "Renew", false, hear_renew },
+	{ "Records", false, hear_records },
 };
 
 /* About workers, not about this host: relay.c. */

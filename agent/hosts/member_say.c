@@ -271,6 +271,11 @@ void member_say_deputy(struct member *m, const char *address)
 	say(m, "Deputy", message_deputy(address));
 }
 
+void member_say_recorded(struct member *m, json_t *body)
+{
+	say(m, "Recorded", body);
+}
+
 void member_say_hang(struct member *m, const char *why)
 {
 	say(m, "Hang",

@@ -18,6 +18,7 @@
  *   head_seats.c   seats whose hosts are gone while the others go on
  *   head_save.c    the state of all hosts' workers, where one hangs
  *   deputy.c       the host that leads next
+ *   records.c      records of features that the deputy has, too
  *   relay.c        the way of workers' and operators' calls, and of their answers, over links
  *   operators.c    operators' calls that concern all hosts
  *   head_logs.c    logs of all hosts; head_group.c their failures and dumps
@@ -152,7 +153,10 @@ void member_say_ask(struct member *m, const char *want, int64_t timeout_ms, cons
 void member_say_notice(struct member *m, const char *source, const char *reason, int64_t grace_ms,
 	int64_t deadline_us);
 void member_say_renewed(struct member *m, int64_t number, int64_t ttl_s);
+/* address: "" where this host never leads. */
 void member_say_deputy(struct member *m, const char *address);
+/* Takes body. */
+void member_say_recorded(struct member *m, json_t *body);
 void member_say_hang(struct member *m, const char *why);
 void member_say_saved(struct member *m, int64_t number);
 /* Asks the head to have that host leave, or to let it back: its Reply has the number. */
@@ -187,6 +191,7 @@ struct head_host {
 	bool fault;		      /* what it has just said breaks the protocol */
 	bool vacated;		      /* the others go on without its workers */
 	bool noticed;		      /* it has a notice of preemption in this round */
+	bool never_leads;	      /* it has said so */
 	/* Where etcd elects the head. */
 	bool recording, recorded, known; /* it is in the state that is being written; may be in
 					    that which etcd has; is in that */
@@ -444,6 +449,16 @@ void deputy_hear(struct hosts *h, const char *word);
 void head_choose_deputy(struct head *h);
 /* A member listens there. */
 int head_hear_deputy(struct head_host *x, const char *address, struct error *err);
+/* records.c */
+/* This host leads from now on: features learn of it. */
+void head_leads(struct head *h);
+/* NULL: there is none. */
+void head_set_deputy(struct head *h, struct head_host *x);
+/* Recorded of a member. */
+int head_hear_recorded(struct head_host *x, const json_t *p, struct error *err);
+/* Records of the head. */
+void member_hear_records(struct member *m, const json_t *p);
+
 /* member_calls.c */
 _must_check_ int member_calls_open(struct member *m, struct error *err);
 void member_calls_close(struct member *m);

@@ -15,10 +15,10 @@
 /* --- the agent that leads -----------------------------------------------------------------------
  */
 
-void preempting_lead(struct supervisor *sv, struct commons *commons)
+void preempting_lead(struct supervisor *sv, const struct hosts_lead *lead)
 {
 	if (preempting_of(sv))
-		preempting_of(sv)->commons = commons;
+		preempting_of(sv)->commons = lead ? lead->commons : NULL;
 }
 
 /* A notice concerns one attempt: a host that has left on it is not in the next one. */

@@ -96,7 +96,7 @@ void preempting_sample(
 void preempting_barrier(void);
 
 /* hosts.c: hooks */
-void preempting_lead(struct supervisor *sv, struct commons *commons);
+void preempting_lead(struct supervisor *sv, const struct hosts_lead *lead);
 void preempting_hosts_begin(struct supervisor *sv);
 void preempting_hosts_stopping(struct supervisor *sv);
 void preempting_hosts_started(struct supervisor *sv, struct worker *w);

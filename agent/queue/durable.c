@@ -21,6 +21,8 @@ static int journal_number_of(void *arg, const char *name)
 	char role[128];
 	long index;
 
+	if (d->elected) /* the group's workers are not known yet */
+		return -1;
 	if (colon && (size_t)(colon - name) < sizeof(role)) {
 		memcpy(role, name, (size_t)(colon - name));
 		role[colon - name] = '\0';
@@ -44,11 +46,12 @@ int dispatch_journal_open(struct dispatch *d, struct error *err)
 {
 	const struct journal_options opt = {
 		.loop = supervisor_loop(d->sv),
-		.dir = supervisor_options(d->sv)->state_dir,
+		.dir = d->elected ? supervisor_dir(d->sv) : supervisor_options(d->sv)->state_dir,
 		.q = d->q,
 		.worker_name = journal_name_of,
 		.worker_number = journal_number_of,
 		.event = journal_on_event,
+		.replaced = d->elected ? dispatch_copy_replaced : NULL,
 		.arg = d,
 	};
 
@@ -67,6 +70,7 @@ static void journal_commit_deferred(void *arg)
 	if (d->uncommitted)
 		journal_commit(d->journal);
 	d->uncommitted = false;
+	dispatch_copy_run(d);
 }
 
 /* Records are written at the end of the turn, also if no answer waits for them. */
@@ -101,7 +105,9 @@ void dispatch_leaving(struct supervisor *sv)
 
 bool dispatch_is_durable(const struct supervisor *sv)
 {
-	return dispatch_of(sv) && dispatch_of(sv)->journal;
+	const struct dispatch *d = dispatch_of(sv);
+
+	return d && (d->journal || (d->elected && d->durable));
 }
 
 bool dispatch_journal_room(struct dispatch *d, struct varlink_call *call, size_t bytes)
@@ -116,9 +122,15 @@ bool dispatch_journal_room(struct dispatch *d, struct varlink_call *call, size_t
 
 void dispatch_journal_close(struct dispatch *d)
 {
+	bool ended = supervisor_ended(d->sv) && !supervisor_no_verdict(d->sv);
+
 	loop_cancel(supervisor_loop(d->sv), journal_commit_deferred, d);
+	d->uncommitted = false;
+	dispatch_copy_end(d);
 	/* A run that has its verdict has no next agent. */
-	if (d->journal && supervisor_ended(d->sv) && !supervisor_no_verdict(d->sv))
+	if (d->journal && ended)
 		journal_discard(d->journal);
 	d->journal = journal_free(d->journal);
+	if (d->elected && d->durable)
+		dispatch_copy_in_end(d, !ended);
 }

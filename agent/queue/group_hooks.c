@@ -292,8 +292,14 @@ void dispatch_over(struct supervisor *sv)
 
 	if (!g)
 		return;
+	if (g->d->elected && g->d->commons && !g->d->lead.ended(g->d->lead.arg)) {
+		dispatch_step_down(g->d);
+		return;
+	}
 	report_unfinished(sv, g);
 	snprintf(text, sizeof(text), "the job has ended: %s", supervisor_end_message(sv));
 	queue_stop(g->d->q, STATUS_UNAVAILABLE, text, true);
 	dispatch_run(g->d);
+	g->d->over = true;
+	FEATURES_CALL(sv, answers_kept, sv);
 }

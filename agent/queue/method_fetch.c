@@ -85,7 +85,8 @@ int dispatch_fetch(struct varlink_call *call, const struct flat *p, void *arg)
 	struct dispatch_wait_options opt = dispatch_wait_options_of(p);
 	struct dispatch_wait *x = NULL;
 
-	if (dispatch_is_job(d, call, flat_text(p, "job", NULL)))
+	if (dispatch_is_job(d, call, flat_text(p, "job", NULL)) &&
+		!dispatch_refuses_lost(d, call, flat_int(p, "task", -1)))
 		x = dispatch_wait_new(d, call, answer_one);
 	if (!x)
 		return 0;
@@ -116,6 +117,9 @@ int dispatch_fetch_many(struct varlink_call *call, const struct flat *p, void *a
 			"tasks: expected 1 to %d, got %zu", FETCH_MAX, n);
 	if (dispatch_ids(call, list, &ids, &n) != 0)
 		return 0;
+	for (size_t i = 0; i < n && d->lost[0]; i++)
+		if (dispatch_refuses_lost(d, call, ids[i]))
+			return 0;
 	x = dispatch_wait_new(d, call, answer_many);
 	if (!x || !dispatch_wait_charge(x, n * FETCH_WAIT_BYTES))
 		return 0;

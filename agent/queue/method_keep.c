@@ -116,6 +116,17 @@ int dispatch_keep(struct varlink_call *call, json_t *p, void *arg)
 	return 0;
 }
 
+void dispatch_keepers_end(struct dispatch *d, const char *why)
+{
+	struct dispatch_keeper *k;
+
+	while ((k = LIST_FIRST(&d->keepers))) {
+		if (k->call)
+			sharing_fail(k->call, STATUS_UNAVAILABLE, "%s", why);
+		keeper_free(k);
+	}
+}
+
 void dispatch_keepers_free(struct dispatch *d)
 {
 	while (!LIST_EMPTY(&d->keepers))

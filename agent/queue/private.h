@@ -17,6 +17,9 @@
  *   method_call.c     Call, resources
  *   queue_json.c      answers as JSON text
  *   durable.c         the journal
+ *   elected.c         the queue of a group whose head etcd elects
+ *   copy_out.c        a deputy's copy of the journal: what it gets, and what waits for it
+ *   copy_in.c         the copy that this host keeps as a deputy
  *   group_hooks.c     workers and the group (group_hooks.h), with fail_queue.c, effects.c,
  * job_json.c
  *
@@ -25,6 +28,7 @@
  * answers leave (dispatch_leaving()).
  */
 
+#include "agent/queue/journal/copy.h"
 #include "agent/queue/machine/queue.h"
 #include "agent/queue/service.h"
 #include "agent/sharing/private.h"
@@ -56,6 +60,15 @@ enum {
 	DISPATCH_WAITING_BYTES = 256 << 20, /* of all waiting calls together */
 };
 
+enum { DISPATCH_EDITION = 40 };
+
+/* The copy of the journal of the agent that leads. */
+struct dispatch_copy {
+	int fd; /* -1: none is being written */
+	uint64_t size;
+	char edition[DISPATCH_EDITION], before[DISPATCH_EDITION];
+};
+
 /* NULL: there is no queue. */
 struct dispatch *dispatch_of(const struct supervisor *sv);
 
@@ -63,7 +76,20 @@ struct dispatch {
 	struct supervisor *sv;
 	/* Of its workers; NULL without sharing, and where another host leads the group. */
 	struct commons *commons;
-	bool several; /* the group has several hosts */
+	bool several;		/* the group has several hosts */
+	bool elected;		/* ... and etcd elects the one that leads */
+	bool durable;		/* it has a journal while it leads, and there is a place for that */
+	bool over;		/* the job has ended */
+	struct hosts_lead lead; /* elected: while this host leads, or when it did last */
+	uint64_t leads;		/* how often it has */
+	char lost[256];		/* why the tasks of the head before are gone; "": they are not */
+	/* The deputy's copy of the journal. */
+	bool copies; /* this host leads, and its queue is durable */
+	struct copy copy;
+	char edition[DISPATCH_EDITION], edition_before[DISPATCH_EDITION];
+	char noted[DISPATCH_EDITION], asked[DISPATCH_EDITION]; /* in etcd; on its way there */
+	char deputy[80];				       /* its host; "": none */
+	struct dispatch_copy copy_in;
 	struct queues *q;
 	struct queue_options options;
 	struct dispatch_group *group;
@@ -126,6 +152,34 @@ void dispatch_journal_lost(struct dispatch *d);
 void dispatch_journal_stale(struct dispatch *d);
 /* True when the journal has room for so much more, else it has answered the call. */
 bool dispatch_journal_room(struct dispatch *d, struct varlink_call *call, size_t bytes);
+
+/* elected.c: hosts_lead */
+void dispatch_lead(struct supervisor *sv, const struct hosts_lead *lead);
+/* This host leaves a group that goes on. */
+void dispatch_step_down(struct dispatch *d);
+/* True when the task was one of a head whose tasks are lost: it has answered the call. */
+bool dispatch_refuses_lost(struct dispatch *d, struct varlink_call *call, int64_t task);
+
+/* copy_out.c */
+/* noted: the name of the edition that this host goes on from; "": of none. */
+void dispatch_copy_begin(struct dispatch *d, const char *noted);
+void dispatch_copy_end(struct dispatch *d);
+/* The journal was written: sends the deputy what it may have. */
+void dispatch_copy_run(struct dispatch *d);
+void dispatch_copy_replaced(void *arg);
+/* The hooks. */
+int dispatch_holds(const struct supervisor *sv, uint64_t *mark);
+void dispatch_deputy(struct supervisor *sv, const char *host);
+void dispatch_noted(struct supervisor *sv);
+int dispatch_recorded(struct supervisor *sv, const json_t *p, struct error *err);
+
+/* copy_in.c */
+json_t *dispatch_hear_records(struct supervisor *sv, const json_t *p);
+bool dispatch_has_records(const struct supervisor *sv, const json_t *edition);
+_must_check_ int dispatch_edition_save(
+	const struct supervisor *sv, const char *name, const char *before);
+/* This host begins to lead, or its run has ended. keep: its files. */
+void dispatch_copy_in_end(struct dispatch *d, bool keep);
 
 /* waits.c */
 /* For a step at d->now_ms. NULL: it has answered the call. */
@@ -210,6 +264,8 @@ void dispatch_reply_many(
 
 /* method_keep.c: frees the keepers that have outlived their calls. This ends no queue. */
 void dispatch_keepers_free(struct dispatch *d);
+/* Ends their calls, too. */
+void dispatch_keepers_end(struct dispatch *d, const char *why);
 
 /* method_submit.c, method_fetch.c, method_list.c, method_work.c, method_cancels.c,
  * method_call.c: the methods, with an endpoint as arg */

@@ -106,6 +106,8 @@ static int dispatch_new(struct supervisor *sv, struct error *err)
 	feature_set_state(sv, &queue_feature, d);
 	d->sv = sv;
 	d->several = supervisor_spec(sv)->rendezvous.nodes_max > 1;
+	d->elected = d->several && supervisor_spec(sv)->rendezvous.backend == SPEC_RENDEZVOUS_ETCD;
+	d->copy_in.fd = -1;
 	d->commons = d->several ? NULL : sharing_commons(sv);
 	d->timer_ms = UINT64_MAX;
 	TAILQ_INIT(&d->ready);
@@ -113,14 +115,16 @@ static int dispatch_new(struct supervisor *sv, struct error *err)
 	for (int i = 0; i < 2; i++)
 		d->endpoints[i] = (struct dispatch_endpoint){ .d = d, .workers = i };
 	dispatch_group_options(sv, &d->options);
-	d->options.journal =
-		supervisor_spec(sv)->queue.durable && supervisor_options(sv)->state_dir;
+	d->durable = supervisor_spec(sv)->queue.durable &&
+		     (d->elected ? supervisor_dir(sv) : supervisor_options(sv)->state_dir);
+	d->options.journal = d->durable;
 	r = queues_new(&d->options, &d->q);
 	if (r == 0)
 		r = loop_timer_new(supervisor_loop(sv), on_timer, d, &d->timer);
 	if (r < 0)
 		return error_set(err, r, "cannot make the work queue: %s", strerror(-r));
-	r = dispatch_journal_open(d, err);
+	if (!d->elected)
+		r = dispatch_journal_open(d, err);
 	return r < 0 ? r : dispatch_group_new(d, err);
 }
 
@@ -231,12 +235,6 @@ static void all_worker_exited(struct supervisor *sv, struct worker *w, const jso
 	dispatch_worker_ended(sv, w);
 }
 
-static void dispatch_lead(struct supervisor *sv, struct commons *commons)
-{
-	if (dispatch_of(sv))
-		dispatch_of(sv)->commons = commons;
-}
-
 static bool dispatch_interface(struct supervisor *sv, bool workers, struct varlink_also *ret)
 {
 	if (!dispatch_of(sv))
@@ -246,6 +244,7 @@ static bool dispatch_interface(struct supervisor *sv, bool workers, struct varli
 		.methods = dispatch_methods,
 		.flat = dispatch_flat_methods,
 		.ranges = queue_ranges,
+		.promises = dispatch_of(sv)->elected,
 		.arg = &dispatch_of(sv)->endpoints[workers],
 	};
 	return true;
@@ -275,6 +274,7 @@ const struct feature queue_feature = {
 	.interface = dispatch_interface,
 	.answers_leaving = dispatch_leaving,
 	.relies_on_disk = dispatch_is_durable,
+	.holds_answers = dispatch_holds,
 	.worker_connected = dispatch_opened,
 	.worker_shut = dispatch_shut,
 	.worker_hung_up = dispatch_closed,
@@ -287,6 +287,11 @@ const struct feature queue_feature = {
 	.worker_over = own_worker_over,
 	.delays_decision = own_decision_waits,
 	.hosts_lead = dispatch_lead,
+	.hosts_deputy = dispatch_deputy,
+	.hosts_recorded = dispatch_recorded,
+	.hosts_noted = dispatch_noted,
+	.hosts_records = dispatch_hear_records,
+	.hosts_has_records = dispatch_has_records,
 	.hosts_begin = dispatch_begin,
 	.hosts_running = dispatch_running,
 	.hosts_stopping = dispatch_stopping,

@@ -541,16 +541,28 @@ int sharing_group_new(struct supervisor *sv, const struct sharing_downlink *down
 	r = group_servers_open(g, err);
 	if (r < 0)
 		return r;
-	FEATURES_CALL(sv, hosts_lead, sv, g->commons);
 	*ret = TAKE_PTR(g);
 	return 0;
+}
+
+void sharing_group_lead(struct sharing_group *g, const struct hosts_lead *lead)
+{
+	struct hosts_lead own = *lead;
+
+	own.commons = g->commons;
+	g->leads = true;
+	sharing_lead(g->sv, g);
+	FEATURES_CALL(g->sv, hosts_lead, g->sv, &own);
 }
 
 struct sharing_group *sharing_group_free(struct sharing_group *g)
 {
 	if (!g)
 		return NULL;
-	FEATURES_CALL(g->sv, hosts_lead, g->sv, NULL);
+	if (g->leads) {
+		FEATURES_CALL(g->sv, hosts_lead, g->sv, NULL);
+		sharing_lead(g->sv, NULL);
+	}
 	while (!LIST_EMPTY(&g->hosts))
 		sharing_host_free(LIST_FIRST(&g->hosts));
 	group_servers_close(g);

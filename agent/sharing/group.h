@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct hosts_lead;
 struct store;
 struct supervisor;
 struct sharing_group;
@@ -41,6 +42,11 @@ _must_check_ int sharing_group_new(struct supervisor *sv, const struct sharing_d
 	struct sharing_group **ret, struct error *err);
 struct sharing_group *sharing_group_free(struct sharing_group *g); /* its hosts are gone */
 DEFINE_CLEANUP(struct sharing_group *, sharing_group_free)
+
+/* This agent leads from now on, until the group is freed; lead: all but its commons. */
+void sharing_group_lead(struct sharing_group *g, const struct hosts_lead *lead);
+/* Answers that have waited may leave. */
+void sharing_group_kept(struct sharing_group *g);
 
 /* A host that has a link; NULL without memory. */
 struct sharing_host *sharing_host_new(struct sharing_group *g, void *arg);

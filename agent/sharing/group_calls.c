@@ -199,6 +199,17 @@ static void on_leaving(void *arg)
 	FEATURES_CALL(sv, answers_leaving, sv);
 }
 
+static int on_holds(void *arg, uint64_t *mark)
+{
+	return features_hold_answers(arg, mark);
+}
+
+void sharing_group_kept(struct sharing_group *g)
+{
+	varlink_server_kept(g->server);
+	varlink_server_kept(g->operators);
+}
+
 static int open_server(struct sharing_group *g, struct error *err)
 {
 	struct varlink_also also[SHARING_INTERFACES];
@@ -226,6 +237,7 @@ static int open_server(struct sharing_group *g, struct error *err)
 		.shut = on_shut,
 		.closed = on_closed,
 		.leaving = features_rely_on_disk(g->sv) ? on_leaving : NULL,
+		.holds = features_rely_on_disk(g->sv) ? on_holds : NULL,
 		.arg = g->sv,
 	};
 	int r;
@@ -289,6 +301,7 @@ static int open_operators(struct sharing_group *g, struct error *err)
 		.relay = operators_relay,
 		.closed = on_closed,
 		.leaving = features_rely_on_disk(g->sv) ? on_leaving : NULL,
+		.holds = features_rely_on_disk(g->sv) ? on_holds : NULL,
 		.arg = g->sv,
 	};
 

@@ -47,6 +47,7 @@ struct sharing_group {
 	int n_workers, n_placed;
 	struct group_role *roles;
 	int n_slots, attempt;
+	bool leads;
 	struct commons_state state;
 	char reason[512]; /* of the stop */
 

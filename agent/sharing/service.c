@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/sharing/group.h"
 #include "agent/sharing/private.h"
 #include "common/base/alone.h"
 #include "common/base/log.h"
@@ -424,7 +425,7 @@ static void sharing_worker_stopping(struct supervisor *sv, struct worker *w)
 
 static void sharing_flush(struct supervisor *sv)
 {
-	if (sharing_of(sv))
+	if (sharing_of(sv) && sharing_of(sv)->server)
 		varlink_server_flush(sharing_of(sv)->server);
 }
 
@@ -445,6 +446,12 @@ static void sharing_stopping(struct supervisor *sv, const char *why)
 	sharing_board_set(
 		sh, (uint64_t)supervisor_attempt(sv), (uint64_t)supervisor_attempt(sv) + 1);
 	commons_stop(sh->commons, why);
+}
+
+static void sharing_answers_kept(struct supervisor *sv)
+{
+	if (sharing_of(sv) && sharing_of(sv)->group)
+		sharing_group_kept(sharing_of(sv)->group);
 }
 
 void sharing_lead(struct supervisor *sv, struct sharing_group *g)
@@ -501,6 +508,7 @@ const struct feature sharing_feature = {
 	.attempt_begins = sharing_begin,
 	.group_stopping = sharing_stopping,
 	.job_ended = sharing_record,
+	.answers_kept = sharing_answers_kept,
 	.worker_environment = sharing_env,
 	.worker_starting = sharing_worker_starting,
 	.worker_not_started = sharing_worker_ended,

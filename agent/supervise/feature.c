@@ -184,6 +184,35 @@ bool features_rely_on_disk(const struct supervisor *sv)
 	ANY(sv, relies_on_disk, sv);
 }
 
+int features_hold_answers(const struct supervisor *sv, uint64_t *mark)
+{
+	for (EACH(sv, f))
+		if ((*f)->holds_answers)
+			return (*f)->holds_answers(sv, mark);
+	return 0;
+}
+
+int features_hosts_recorded(struct supervisor *sv, const json_t *recorded, struct error *err)
+{
+	for (EACH(sv, f))
+		if ((*f)->hosts_recorded)
+			return (*f)->hosts_recorded(sv, recorded, err);
+	return 0;
+}
+
+json_t *features_hosts_records(struct supervisor *sv, const json_t *records)
+{
+	for (EACH(sv, f))
+		if ((*f)->hosts_records)
+			return (*f)->hosts_records(sv, records);
+	return NULL;
+}
+
+bool features_hosts_have_records(const struct supervisor *sv, const json_t *edition)
+{
+	ANY(sv, hosts_has_records, sv, edition);
+}
+
 int features_exit_status(const struct supervisor *sv, const struct worker *w)
 {
 	for (EACH(sv, f)) {

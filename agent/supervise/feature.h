@@ -20,6 +20,23 @@
 
 struct commons;
 
+/* How the agent of a group of several hosts leads it. */
+struct hosts_lead {
+	struct commons *commons; /* of the workers of all hosts */
+	int64_t term;		 /* counts those that lead one after the other */
+	const char *before;	 /* the host that led before; NULL: none is known */
+	/* Which hosts have all records of the group, as the store that elects the head has noted;
+	 * or NULL. */
+	const json_t *edition;
+	/* Sends to the deputy; takes body. */
+	void (*send)(void *arg, const char *method, json_t *body);
+	/* Has the store note that; takes edition. hosts_noted follows. */
+	void (*note)(void *arg, json_t *edition);
+	/* Whether the group has ended; else another host leads it if this one leaves. */
+	bool (*ended)(void *arg);
+	void *arg;
+};
+
 struct feature {
 	const char *name;
 
@@ -38,6 +55,9 @@ struct feature {
 	 * any feature's relies_on_disk returns true. */
 	void (*answers_leaving)(struct supervisor *sv);
 	bool (*relies_on_disk)(const struct supervisor *sv);
+	/* As holds() and varlink_server_kept() of common/varlink/server.h. */
+	int (*holds_answers)(const struct supervisor *sv, uint64_t *mark);
+	void (*answers_kept)(struct supervisor *sv);
 	/* A worker has opened a connection; it has shut one for writing, so it sends nothing more
 	 * there; or it has closed one and its calls are gone. holder: identifies the connection. */
 	void (*worker_connected)(struct supervisor *sv, int slot);
@@ -103,7 +123,13 @@ struct feature {
 	/* A group of several hosts, in the agent that leads it: workers of all hosts, which the
 	 * core does not know. */
 	/* It leads; NULL: no more. */
-	void (*hosts_lead)(struct supervisor *sv, struct commons *commons);
+	void (*hosts_lead)(struct supervisor *sv, const struct hosts_lead *lead);
+	/* Another host than before, or none (NULL), leads next if this one is lost. */
+	void (*hosts_deputy)(struct supervisor *sv, const char *host);
+	/* The deputy has records (io.elasticd.Peer.Recorded). 0, or -EPROTO with err. */
+	int (*hosts_recorded)(struct supervisor *sv, const json_t *recorded, struct error *err);
+	/* The store has noted the last edition. */
+	void (*hosts_noted)(struct supervisor *sv);
 	void (*hosts_begin)(struct supervisor *sv); /* an attempt, whose workers are known */
 	void (*hosts_running)(struct supervisor *sv);
 	void (*hosts_stopping)(struct supervisor *sv);
@@ -130,6 +156,11 @@ struct feature {
 	void (*hosts_board)(struct supervisor *sv, uint64_t notice, int64_t save_at, bool error);
 	/* An owned array of io.elasticd.Peer.Sample; NULL: no opinion. */
 	json_t *(*hosts_samples)(struct supervisor *sv, bool barrier);
+	/* The agent that leads sends records (io.elasticd.Peer.Records): the body of Recorded,
+	 * owned; NULL: no opinion. */
+	json_t *(*hosts_records)(struct supervisor *sv, const json_t *records);
+	/* Whether this host has all records, if it leads next. */
+	bool (*hosts_has_records)(const struct supervisor *sv, const json_t *edition);
 	/* Whether the agent that leads answers an operator's call. */
 	bool (*relays_call)(struct supervisor *sv, struct varlink_call *call, json_t *parameters);
 	/* Adds to an answer about all hosts a note for people where it is only about this one. */
@@ -224,3 +255,7 @@ struct varlink_method *features_methods(const struct supervisor *sv, bool worker
 void features_interfaces(
 	struct supervisor *sv, bool workers, struct varlink_also *also, size_t max);
 bool features_rely_on_disk(const struct supervisor *sv);
+int features_hold_answers(const struct supervisor *sv, uint64_t *mark);
+int features_hosts_recorded(struct supervisor *sv, const json_t *recorded, struct error *err);
+json_t *features_hosts_records(struct supervisor *sv, const json_t *records); /* as above */
+bool features_hosts_have_records(const struct supervisor *sv, const json_t *edition);

@@ -74,6 +74,8 @@ struct loop *supervisor_loop(const struct supervisor *sv);
 const struct spec *supervisor_spec(const struct supervisor *sv);
 const struct supervisor_options *supervisor_options(const struct supervisor *sv);
 struct logs *supervisor_logs(const struct supervisor *sv);
+/* The run's record, or where it has none its log directory; NULL: neither. */
+const char *supervisor_dir(const struct supervisor *sv);
 struct events *supervisor_events(const struct supervisor *sv);
 const struct group *supervisor_group(const struct supervisor *sv);
 /* A list that ends with NULL, or NULL. */

@@ -41,6 +41,11 @@ const char *supervisor_host(const struct supervisor *sv)
 	return sv->host;
 }
 
+const char *supervisor_dir(const struct supervisor *sv)
+{
+	return sv->opt.state_dir ? sv->opt.state_dir : logs_run_dir(sv->logs);
+}
+
 int supervisor_attempt(const struct supervisor *sv)
 {
 	return sv->attempt;

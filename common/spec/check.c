@@ -206,11 +206,6 @@ int spec_check(struct spec_ctx *ctx, const struct spec *s)
 	/* The other checks need the roles; wrong ones would make misleading errors. */
 	if (spec_wrong_below(ctx, "roles"))
 		return -EINVAL;
-	if (s->queue.durable && s->rendezvous.nodes_max > 1 &&
-		s->rendezvous.backend == SPEC_RENDEZVOUS_ETCD)
-		spec_note(ctx, "queue.durable",
-			"expected false with the backend \"etcd\": the disk that has the tasks is that of "
-			"the host that leads, and another one may lead");
 	needs(ctx, "leader.grace", s->leader.grace_ms, spec_has_leader(s),
 		"a role with `leader`, whose end begins it");
 	spec_check_devices(ctx, s);

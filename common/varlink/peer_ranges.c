@@ -33,6 +33,8 @@ const struct varlink_range peer_ranges[] = {
 	{ "notice", 0, INT64_MAX },
 	{ "number", 1, INT64_MAX },
 	{ "steps", 0, INT64_MAX },
+	{ "offset", 0, INT64_MAX },
+	{ "bytes", 0, INT64_MAX },
 	{ "known_round", 0, INT64_MAX },
 	{ "number", 1, INT64_MAX },
 	{ "attempt", 0, INT_MAX },

@@ -306,6 +306,32 @@ struct journal *journal_free(struct journal *j)
 	return NULL;
 }
 
+uint64_t journal_size(const struct journal *j)
+{
+	return j->size + (j->out.len - j->out_done);
+}
+
+int journal_bytes(struct journal *j, uint64_t offset, void *data, size_t len)
+{
+	char *to = data;
+
+	while (len && offset < j->size) {
+		size_t most = j->size - offset < len ? (size_t)(j->size - offset) : len;
+		ssize_t n = pread(j->fd, to, most, (off_t)offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		to += n;
+		offset += (uint64_t)n;
+		len -= (size_t)n;
+	}
+	if (len)
+		memcpy(to, j->out.data + j->out_done + (offset - j->size), len);
+	return 0;
+}
+
 void journal_discard(struct journal *j)
 {
 	journal_rewrite_stop(j);

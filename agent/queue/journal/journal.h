@@ -38,6 +38,8 @@ struct journal_options {
 	/* For people: "journal-read", "journal-cut", "journal-broken", "journal-failed",
 	 * "journal-written". Never called inside journal_add(). */
 	void (*event)(void *arg, const char *event, const char *text);
+	/* May be NULL. Another file has replaced the present one. */
+	void (*replaced)(void *arg);
 	void *arg;
 };
 
@@ -61,5 +63,9 @@ void journal_commit(struct journal *j);
 /* Call it before the machine gets tasks of so many bytes. OK, or RESOURCE_EXHAUSTED with a text
  * that names the file. */
 _must_check_ enum status journal_room(struct journal *j, size_t bytes, struct error *err);
+/* How many bytes its file has, with those that are still to be written. */
+uint64_t journal_size(const struct journal *j);
+/* Reads len of these bytes from offset on. 0 or a negative errno. */
+_must_check_ int journal_bytes(struct journal *j, uint64_t offset, void *data, size_t len);
 /* The run has ended, and no agent will read the file: removes it. Call journal_free() next. */
 void journal_discard(struct journal *j);

@@ -159,6 +159,8 @@ static int rewrite_replace(struct journal *j)
 	j->check_at = j->size * 2 > LEAST_BYTES ? j->size * 2 : LEAST_BYTES;
 	j->lost = 0;
 	j->unsynced = j->dir_unsynced = true;
+	if (j->opt.replaced)
+		j->opt.replaced(j->opt.arg);
 	return 0;
 }
 
