@@ -2,10 +2,17 @@
 """The work queue of a group whose head etcd elects: what was accepted while a host led, under the next."""
 
 import collections
+import os
+import signal
+import socket
 
-from etcd_group import EtcdGroup
-from harness import wait_for
-from queue_workers import script
+import pytest
+
+from etcd_group import LEASE_MS, EtcdGroup
+from harness import spec, wait_for
+from local_etcd import LocalEtcd
+from queue_workers import Coordinator, QueueError, script
+from shared_hosts import HostsHands
 
 # Each worker does tasks. That of rank 0 also makes them and fetches their results, and writes down what the
 # queue has answered; it takes up what the one before it, on a host that was lost, had left.
@@ -127,3 +134,64 @@ def test_tasks_and_results_outlive_the_hosts_that_lead(box):
     assert set(group.etcd.keys()) == {"end"}
     left = [p.name for p in box.path("logs").glob("g.node*/queue.*") if f"g.node{third}_" in str(p)]
     assert not left
+
+
+def test_a_host_without_the_records_begins_anew_and_says_who_had_them(box):
+    group = Ledgers(box, 3, "1:3")
+    group.start_led(0)
+    group.wait_rows("made", 100)
+    deputy = int(group.etcd.keys()["edition"]["deputy"].removeprefix("node"))
+    group.kill_hosts(0, deputy)
+    group.wait_leader(3 - deputy)
+    group.wait_rows("refused", 1)
+    _, name, why = group.rows("refused")[0]
+    assert name == "Unavailable"
+    assert why.endswith(f':_host_node0,_which_led_the_group,_with_host_node{deputy},_was_lost"'), why
+
+
+def test_an_agent_that_leaves_on_purpose_hands_the_tasks_over(box):
+    group = Ledgers(box, 2, "1:2")
+    group.start_led(0)
+    group.wait_rows("made", 100)
+    group.runs[0].signal(signal.SIGTERM)
+    assert group.runs[0].wait().rc == 143
+    group.wait_begun(2)
+    group.end(1)
+    group.check_ledger()
+
+
+@pytest.mark.parametrize("durable", [True, False], ids=["durable", "not-durable"])
+def test_callers_on_other_hosts_learn_that_the_host_that_leads_is_lost(box, durable):
+    etcd = LocalEtcd(box)
+    group = HostsHands(box, {
+        "name": "job", "roles": [{**spec("hang")["roles"][0], "replicas": 2}], "queue": {"durable": durable},
+        "restart": {"max": 5}, "stop": {"timeout": "200ms"}, "rendezvous": {
+            "backend": "etcd", "endpoints": etcd.url, "nodes": "1:2", "lease": f"{LEASE_MS}ms"}}, hosts=2)
+    head, other = group.daemon.daemons
+    c, w = Coordinator(other.socket, "job"), group.hand("worker:0")
+    tasks = c.submit_many(["a", "b"])
+    w.finish(w.work(), "A")
+    assert c.fetch(tasks[0])["value"] == "A"
+    c.send("Fetch", task=tasks[1])
+    os.kill(head.agent_pid("job"), signal.SIGKILL)
+    lost = c.error()
+    name = socket.gethostname()
+    assert (lost.name, lost.message) == \
+        ("Unavailable", f"the link to host {name}, which leads the group, is lost")
+
+    def there():
+        try:
+            return c.fetch(tasks[0])["value"]
+        except QueueError as e:
+            assert e.name == "Unavailable"
+            return e.message if "was lost" in e.message else None
+
+    found = wait_for(there, box.dir, what="the next host to lead")
+    if durable:
+        assert found == "A"
+        assert [t["state"] for t in c.call("List")["tasks"]] == ["succeeded", "queued"]
+    else:
+        assert found == f"task {tasks[0]}: host {name}, which led the group, was lost"
+        assert c.call("List")["tasks"] == []
+    assert c.submit("c") > tasks[1]
+    group.close()
