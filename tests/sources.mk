@@ -319,6 +319,7 @@ long_E2E := \
 	hosts/cut \
 	hosts/etcd \
 	hosts/etcd_keys \
+	hosts/etcd_queue \
 	host/troubled_host \
 	hosts/hosts \
 	hosts/host_churn
@@ -333,6 +334,7 @@ ci_E2E := \
 	hosts/etcd_cluster \
 	hosts/etcd_ddp \
 	hosts/etcd_keys \
+	hosts/etcd_queue \
 	hosts/host_churn \
 	hosts/many_hosts \
 	hosts/shared \

@@ -50,7 +50,7 @@ void varlink_server_kept(struct varlink_server *s)
 {
 	struct varlink_connection *c;
 
-	/* One that has to wait yet comes back in its turn. */
+	/* A connection that has to wait yet comes back in its turn. */
 	while ((c = TAILQ_FIRST(&s->holding))) {
 		varlink_hold_leave(c);
 		varlink_connection_touch(c);

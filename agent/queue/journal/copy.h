@@ -53,7 +53,7 @@ struct copy_part {
 	size_t len;
 	bool whole; /* with it the copy is whole */
 };
-/* What goes to the deputy now; false: nothing. */
+/* The next bytes for the deputy; false: there are none, or there is no room on the way. */
 bool copy_next(struct copy *c, struct copy_part *ret);
 /* The deputy has so many bytes of that copy. 0, or -EPROTO. */
 _must_check_ int copy_acked(struct copy *c, int64_t number, uint64_t bytes);

@@ -250,21 +250,6 @@ START_TEST(what_several_hosts_lack_is_one_error_that_names_the_key)
 }
 END_TEST
 
-START_TEST(tasks_are_kept_on_no_disk_where_any_host_may_lead)
-{
-	_cleanup_json_ json_t *doc =
-		J("{'roles':[{'command':['a']}],'queue':{'durable':true},'rendezvous':{'nodes':2,"
-		  "'backend':'etcd','endpoints':'h','id':'x'}}");
-	struct error err = { 0 };
-	struct spec *s;
-
-	ck_assert_int_eq(spec_parse(doc, &s, &err), -EINVAL);
-	ck_assert_str_eq(err.text,
-		"queue.durable: expected false with the backend \"etcd\": the disk that has the tasks "
-		"is that of the host that leads, and another one may lead");
-}
-END_TEST
-
 START_TEST(numbers_of_hosts_are_read_whole)
 {
 	static const char *const wrong[] = { "", "0", "1:0", "2:1", "-1", "+1", "1:", ":1", "1:2:3",
@@ -293,7 +278,6 @@ int main(void)
 	tcase_add_loop_test(t, the_backend_follows_from_what_is_given, 0, N(backends));
 	tcase_add_loop_test(
 		t, what_several_hosts_lack_is_one_error_that_names_the_key, 0, N(refused));
-	tcase_add_test(t, tasks_are_kept_on_no_disk_where_any_host_may_lead);
 	tcase_add_test(t, numbers_of_hosts_are_read_whole);
 	suite_add_tcase(suite, t);
 	runner = srunner_create(suite);
