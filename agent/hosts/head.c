@@ -290,8 +290,10 @@ void head_carry_out(struct head *h)
 		head_round_begins(h);
 		head_say_start_all(h);
 	}
-	if (after.vacated)
+	if (after.vacated) {
 		head_seats_vacated(h);
+		head_choose_deputy(h);
+	}
 	if (after.late)
 		head_seats_late(h);
 	head_arm(h);

@@ -114,6 +114,7 @@ static void copy_failed(struct dispatch *d, const char *why)
 	if (supervisor_events(d->sv))
 		events_add(supervisor_events(d->sv), "journal-not-copied",
 			supervisor_attempt(d->sv), -1, NULL, "%s", text);
+	snprintf(d->unable, sizeof(d->unable), "%s", d->deputy);
 	copy_changed(d, NULL);
 }
 
@@ -167,10 +168,23 @@ void dispatch_deputy(struct supervisor *sv, const char *host)
 {
 	struct dispatch *d = dispatch_of(sv);
 
-	if (!d || !d->copies || (!host && !d->deputy[0]))
+	if (!d || !d->copies)
+		return;
+	d->unable[0] = '\0';
+	if (!host && !d->deputy[0])
 		return;
 	copy_changed(d, host);
 	copy_heard(d);
+}
+
+void dispatch_copy_again(struct dispatch *d)
+{
+	char host[sizeof(d->unable)];
+
+	if (!d->copies || !d->unable[0])
+		return;
+	snprintf(host, sizeof(host), "%s", d->unable);
+	dispatch_deputy(d->sv, host);
 }
 
 void dispatch_noted(struct supervisor *sv)

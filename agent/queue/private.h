@@ -89,6 +89,7 @@ struct dispatch {
 	char edition[DISPATCH_EDITION], edition_before[DISPATCH_EDITION];
 	char noted[DISPATCH_EDITION], asked[DISPATCH_EDITION]; /* in etcd; on its way there */
 	char deputy[80];				       /* its host; "": none */
+	char unable[80]; /* a deputy that could not keep a copy in this attempt; "": none */
 	struct dispatch_copy copy_in;
 	struct queues *q;
 	struct queue_options options;
@@ -167,6 +168,8 @@ void dispatch_copy_end(struct dispatch *d);
 /* The journal was written: sends the deputy what it may have. */
 void dispatch_copy_run(struct dispatch *d);
 void dispatch_copy_replaced(void *arg);
+/* An attempt begins: a deputy that could not keep a copy may do so now. */
+void dispatch_copy_again(struct dispatch *d);
 /* The hooks. */
 int dispatch_holds(const struct supervisor *sv, uint64_t *mark);
 void dispatch_deputy(struct supervisor *sv, const char *host);

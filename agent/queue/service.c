@@ -6,6 +6,7 @@
  */
 #include "agent/queue/group_hooks.h"
 #include "agent/queue/private.h"
+#include "common/base/log.h"
 #include "common/varlink/queue_idl.h"
 #include "common/varlink/queue_ranges.h"
 
@@ -118,6 +119,8 @@ static int dispatch_new(struct supervisor *sv, struct error *err)
 	d->durable = supervisor_spec(sv)->queue.durable &&
 		     (d->elected ? supervisor_dir(sv) : supervisor_options(sv)->state_dir);
 	d->options.journal = d->durable;
+	if (d->elected && supervisor_spec(sv)->queue.durable && !d->durable)
+		log_notice("queue.durable has no effect: this run has no record, and no logs");
 	r = queues_new(&d->options, &d->q);
 	if (r == 0)
 		r = loop_timer_new(supervisor_loop(sv), on_timer, d, &d->timer);

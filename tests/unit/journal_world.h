@@ -176,13 +176,21 @@ static void on_event(void *arg, const char *event, const char *text)
 	snprintf(events + n, sizeof(events) - n, "%s ", event);
 }
 
+static int n_replaced;
+
+static void on_replaced(void *arg)
+{
+	n_replaced++;
+}
+
 static int reopen(void)
 {
 	const struct journal_options opt = { .loop = loop,
 		.dir = dir,
 		.worker_name = name_of,
 		.worker_number = number_of,
-		.event = on_event };
+		.event = on_event,
+		.replaced = on_replaced };
 
 	j = journal_free(j);
 	forget();

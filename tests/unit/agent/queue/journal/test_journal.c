@@ -101,6 +101,31 @@ START_TEST(committed_records_are_in_the_file_at_once)
 }
 END_TEST
 
+START_TEST(its_bytes_can_be_read_before_they_are_written)
+{
+	char all[256], part[256];
+	_cleanup_free_ char *text = NULL;
+	size_t len = 0, size;
+
+	happen(QUEUE_REC_SUBMIT, 1, 5);
+	journal_commit(j);
+	happen(QUEUE_REC_SUBMIT, 2, 5);
+	size = (size_t)journal_size(j);
+	ck_assert_int_gt(size, size_of(path));
+	ck_assert_uint_le(size, sizeof(all));
+	ck_assert_int_eq(journal_bytes(j, 0, all, size), 0);
+	for (size_t at = 0; at < size; at++) {
+		ck_assert_int_eq(journal_bytes(j, at, part, size - at), 0);
+		ck_assert_mem_eq(part, all + at, size - at);
+	}
+	journal_commit(j);
+	ck_assert_int_eq(file_read(path, 0, &text, &len), 0);
+	ck_assert_uint_eq(len, size);
+	ck_assert_mem_eq(text, all, size);
+	ck_assert_uint_eq(journal_size(j), size);
+}
+END_TEST
+
 START_TEST(all_sizes_of_numbers_and_the_longest_payload_are_decoded)
 {
 	static const int64_t numbers[] = { 0, 1, -1, 63, 64, -64, -65, 127, 128, 8191, 8192,
@@ -438,7 +463,9 @@ START_TEST(garbage_is_removed_while_records_are_added)
 	ck_assert_int_eq(size_of(other), dumped);
 	ck_assert_int_gt(size_of(path), was + 1900 * 1200);
 	disk_go();
+	n_replaced = 0;
 	wait_anew(before);
+	ck_assert_int_eq(n_replaced, 1);
 	journal_commit(j);
 	had = live;
 	must_reopen();
@@ -708,6 +735,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, each_record_is_decoded_as_it_was_encoded);
 	tcase_add_test(t, committed_records_are_in_the_file_at_once);
+	tcase_add_test(t, its_bytes_can_be_read_before_they_are_written);
 	tcase_add_test(t, all_sizes_of_numbers_and_the_longest_payload_are_decoded);
 	tcase_add_test(t, a_file_cut_off_anywhere_is_read);
 	tcase_add_test(t, a_file_with_any_wrong_byte_is_read);
