@@ -42,7 +42,6 @@ agent_SRC := \
 	agent/hosts/member_say.c \
 	agent/hosts/messages.c \
 	agent/hosts/operators.c \
-	agent/hosts/records.c \
 	agent/hosts/relay.c \
 	agent/hosts/settings.c \
 	agent/link/beat.c \

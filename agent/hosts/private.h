@@ -17,8 +17,7 @@
  *   head_quarantine.c  hosts that the group keeps out
  *   head_seats.c   seats whose hosts are gone while the others go on
  *   head_save.c    the state of all hosts' workers, where one hangs
- *   deputy.c       the host that leads next
- *   records.c      records of features that the deputy has, too
+ *   deputy.c       the host that leads next, and records of features that it has, too
  *   relay.c        the way of workers' and operators' calls, and of their answers, over links
  *   operators.c    operators' calls that concern all hosts
  *   head_logs.c    logs of all hosts; head_group.c their failures and dumps
@@ -449,7 +448,6 @@ void deputy_hear(struct hosts *h, const char *word);
 void head_choose_deputy(struct head *h);
 /* A member listens there. */
 int head_hear_deputy(struct head_host *x, const char *address, struct error *err);
-/* records.c */
 /* This host leads from now on: features learn of it. */
 void head_leads(struct head *h);
 /* NULL: there is none. */

@@ -24,13 +24,13 @@ static void elected_tell(struct dispatch *d, const char *event, const char *text
 			"%s", text);
 }
 
-/* A machine without tasks. Without memory the one before stays, which has none either. */
+/* A machine without tasks. Without memory the one before stays. */
 static void elected_renew(struct dispatch *d)
 {
 	struct queues *fresh;
 
 	if (queues_new(&d->options, &fresh) < 0) {
-		log_error("out of memory: task numbers may be those of the head before");
+		log_error("out of memory: the work queue does not begin anew");
 		return;
 	}
 	queues_free(d->q);
@@ -55,6 +55,8 @@ static void elected_lost(struct dispatch *d, const struct hosts_lead *lead)
 		return;
 	snprintf(d->lost, sizeof(d->lost), "host %.64s, which led the group%s%.64s, was lost", host,
 		deputy ? ", with host " : "", deputy ? deputy : "");
+	if (!d->durable)
+		return;
 	snprintf(text, sizeof(text),
 		"the work queue begins without the tasks of the head before: %s", d->lost);
 	log_warning("%s", text);

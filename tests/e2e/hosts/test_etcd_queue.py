@@ -150,12 +150,16 @@ def test_tasks_and_results_outlive_the_hosts_that_lead(box):
 
 
 def test_a_host_without_the_records_begins_anew_and_says_who_had_them(box):
-    group = Ledgers(box, 3, "1:3")
-    group.start_led(0)
+    group = Ledgers(box, 4, "2:4")
+    group.start(0)
+    group.wait_leads(0)
+    group.start(1, lead="never")  # the next one in rank, which cannot be the deputy
+    group.start(2, 3)
     group.wait_rows("made", 100)
     deputy = int(group.etcd.keys()["edition"]["deputy"].removeprefix("node"))
+    assert deputy in (2, 3)
     group.kill_hosts(0, deputy)
-    group.wait_leader(3 - deputy)
+    group.wait_leader(5 - deputy)
     group.wait_rows("refused", 1)
     _, name, why = group.rows("refused")[0]
     assert name == "Unavailable"
