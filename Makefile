@@ -26,7 +26,8 @@ include $(addsuffix /sources.mk,$(ROOMS))
 STD := -std=gnu17 -D_GNU_SOURCE
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
 	-Wwrite-strings -Wformat=2 -Wundef -Wvla -Wno-unused-parameter $(if $(WERROR),-Werror)
-HARDEN := -fstack-protector-strong -fPIE $(if $(SANITIZE),,-D_FORTIFY_SOURCE=2)
+# Objects name no directory but the tree's own, so builds in two places are the same, byte for byte.
+HARDEN := -ffile-prefix-map=$(CURDIR)=. -fstack-protector-strong -fPIE $(if $(SANITIZE),,-D_FORTIFY_SOURCE=2)
 SANFLAGS := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 DEFS := -DVERSION='"$(VERSION)"' -DLIBEXECDIR='"$(libexecdir)/elasticd"' \
 	-DSYSCONFDIR='"$(sysconfdir)"' -DBINDIR='"$(bindir)"' \
@@ -92,7 +93,7 @@ OBJCOPY ?= objcopy
 libdir ?= $(exec_prefix)/lib
 includedir ?= $(prefix)/include
 LIBSAN := $(if $(SANITIZE),san,plain)
-LIBCFLAGS := $(STD) $(WARN) -fstack-protector-strong -fPIC -fvisibility=hidden $(DEFS) -I. \
+LIBCFLAGS := $(STD) $(WARN) -ffile-prefix-map=$(CURDIR)=. -fstack-protector-strong -fPIC -fvisibility=hidden $(DEFS) -I. \
 	$(JANSSON_CFLAGS)
 $(B)/obj/lib-plain/%.o: %.c $(B)/config.mk
 	$(call compile,$(LIBCFLAGS) $(CPPFLAGS) $(CFLAGS))
@@ -164,6 +165,7 @@ $(B)/gen/%_text.c:
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
 
 include tests/targets.mk
+include packaging/targets.mk
 
 systemddir = $(patsubst %/system,%,$(systemdsystemunitdir))
 
@@ -184,16 +186,15 @@ install: programs
 	$(INSTALL) -m 644 $(B)/libelasticd.a $(DESTDIR)$(libdir)/
 	$(INSTALL) -m 644 worker/elasticd.h worker/elasticd_queue.h $(DESTDIR)$(includedir)/
 	$(call pc,$(prefix),$(libdir),$(includedir)) > $(DESTDIR)$(libdir)/pkgconfig/elasticd.pc
+	chmod 644 $(DESTDIR)$(libdir)/pkgconfig/elasticd.pc
 	$(if $(PYTHONDIR),$(INSTALL) -d $(DESTDIR)$(PYTHONDIR)/elasticd)
 	$(if $(PYTHONDIR),$(INSTALL) -m 644 worker/python/elasticd/*.py worker/python/elasticd/py.typed \
 	  $(DESTDIR)$(PYTHONDIR)/elasticd/)
-	for f in man/*.[13578]; do t=$(DESTDIR)$(mandir)/man$${f##*.}/$${f##*/}; \
+	for f in $(MANUALS); do t=$(DESTDIR)$(mandir)/man$${f##*.}/$${f##*/}; \
 	  sed 's|/etc/elasticd|$(sysconfdir)/elasticd|g' $$f > $$t && chmod 644 $$t || exit 1; done
-	for u in service socket; do \
-	  sed -e 's|@sbindir@|$(sbindir)|g' etc/elasticd.$$u.in \
-	    > $(DESTDIR)$(systemdsystemunitdir)/elasticd.$$u || exit 1; \
-	  sed -e 's|@sbindir@|$(sbindir)|g' etc/elasticd.user.$$u.in \
-	    > $(DESTDIR)$(systemddir)/user/elasticd.$$u || exit 1; done
+	unit() { sed 's|@sbindir@|$(sbindir)|g' etc/elasticd.$$1.in > $(DESTDIR)$$2 && chmod 644 $(DESTDIR)$$2; }; \
+	for u in service socket; do unit $$u $(systemdsystemunitdir)/elasticd.$$u && \
+	  unit user.$$u $(systemddir)/user/elasticd.$$u || exit 1; done
 	for d in $(systemdsystemunitdir) $(systemddir)/user; do \
 	  $(INSTALL) -m 644 etc/elasticd.slice $(DESTDIR)$$d/ || exit 1; done
 	$(INSTALL) -m 644 etc/elasticd.preset $(DESTDIR)$(systemddir)/system-preset/80-elasticd.preset
@@ -203,9 +204,32 @@ install: programs
 	$(INSTALL) -m 644 etc/elasticd.tmpfiles $(DESTDIR)$(prefix)/lib/tmpfiles.d/elasticd.conf
 	test -e $(DESTDIR)$(sysconfdir)/elasticd/elasticd.conf || \
 	  $(INSTALL) -m 644 etc/elasticd.conf $(DESTDIR)$(sysconfdir)/elasticd/elasticd.conf
-	$(B)/elasticctl completion bash > $(DESTDIR)$(datadir)/bash-completion/completions/elasticctl
-	$(B)/elasticctl completion zsh > $(DESTDIR)$(datadir)/zsh/site-functions/_elasticctl
-	$(B)/elasticctl completion fish > $(DESTDIR)$(datadir)/fish/vendor_completions.d/elasticctl.fish
+	cd $(DESTDIR)$(datadir) && complete() { $(abspath $(B))/elasticctl completion $$1 > $$2 && chmod 644 $$2; } && \
+	  complete bash bash-completion/completions/elasticctl && complete zsh zsh/site-functions/_elasticctl && \
+	  complete fish fish/vendor_completions.d/elasticctl.fish
+
+# A configuration that was changed stays, and so does a directory that has files of others.
+MANUALS := $(wildcard man/*.[13578])
+INSTALLED = $(bindir)/elasticctl $(sbindir)/elasticd \
+	$(addprefix $(libexecdir)/elasticd/,elastic-agent link_tls.so) \
+	$(addprefix $(libdir)/,libelasticd.so.0 libelasticd.so libelasticd.a pkgconfig/elasticd.pc) \
+	$(addprefix $(includedir)/,elasticd.h elasticd_queue.h) \
+	$(foreach f,$(MANUALS),$(mandir)/man$(subst .,,$(suffix $f))/$(notdir $f)) \
+	$(addprefix $(systemdsystemunitdir)/elasticd.,service socket slice) \
+	$(addprefix $(systemddir)/user/elasticd.,service socket slice) \
+	$(addprefix $(systemddir)/,system-preset/80-elasticd.preset user-preset/80-elasticd.preset) \
+	$(systemddir)/catalog/elasticd.catalog \
+	$(addprefix $(prefix)/lib/,sysusers.d/elasticd.conf tmpfiles.d/elasticd.conf) \
+	$(datadir)/bash-completion/completions/elasticctl \
+	$(datadir)/zsh/site-functions/_elasticctl \
+	$(datadir)/fish/vendor_completions.d/elasticctl.fish \
+	$(if $(PYTHONDIR),$(PYTHONDIR)/elasticd)
+.PHONY: uninstall
+uninstall:
+	rm -rf $(addprefix $(DESTDIR),$(INSTALLED))
+	! cmp -s etc/elasticd.conf $(DESTDIR)$(sysconfdir)/elasticd/elasticd.conf || \
+	  rm $(DESTDIR)$(sysconfdir)/elasticd/elasticd.conf
+	-rmdir --ignore-fail-on-non-empty $(addprefix $(DESTDIR),$(libexecdir)/elasticd $(sysconfdir)/elasticd)
 
 .PHONY: clean distclean help
 clean:
@@ -227,5 +251,6 @@ help:
 	@echo 'make fuzz           each libFuzzer target for FUZZ_SECONDS (20)'
 	@echo 'make bench          figures beside their peers, table and JSON'
 	@echo 'make coverage       line coverage of unit and end-to-end tests'
+	@echo 'make dist           the tarball of this version; distcheck tries it, deb, rpm and wheel build from it'
 	@echo 'make install        DESTDIR and the GNU directories are honoured; PYTHONDIR for the package'
 	@echo 'Variables: B=DIR  V=1  WERROR=1  SANITIZE=address,undefined  JOBS=N suites side by side'

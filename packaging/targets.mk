@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+# The targets for packagers: included by the Makefile. packaging/README.md says what they need.
+OUT ?= $(B)/dist
+TARBALL := $(OUT)/elasticd-$(VERSION).tar.gz
+
+.PHONY: dist distcheck
+dist:
+	@packaging/dist $(VERSION) $(OUT)
+distcheck: dist
+	@packaging/distcheck $(TARBALL)
