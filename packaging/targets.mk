@@ -8,3 +8,7 @@ dist:
 	@packaging/dist $(VERSION) $(OUT)
 distcheck: dist
 	@packaging/distcheck $(TARBALL)
+
+.PHONY: deb
+deb: dist
+	@packaging/build-deb $(TARBALL) $(OUT)
