@@ -206,8 +206,8 @@ class Machine:
         subprocess.run(["rm", "-rf", str(self.dir)], check=False)
 
 
-def machine_or_skip(**kwargs):
-    """A machine with elasticd installed; to be closed."""
+def machine_or_skip(install=Machine.install, **kwargs):
+    """A machine with elasticd installed by that function; to be closed."""
     if not is_root():
         pytest.skip("booting a systemd in namespaces needs root")
     if not have("systemctl") or not os.path.exists("/lib/systemd/systemd"):
@@ -219,7 +219,7 @@ def machine_or_skip(**kwargs):
         reason = m.boot()
         if reason:
             pytest.skip(reason)
-        m.install()
+        install(m)
     except BaseException:
         m.close()
         raise
