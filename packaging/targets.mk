@@ -12,3 +12,7 @@ distcheck: dist
 .PHONY: deb
 deb: dist
 	@packaging/build-deb $(TARBALL) $(OUT)
+
+.PHONY: wheel
+wheel: dist
+	@PYTHON=$(PYTHON) packaging/build-wheel $(TARBALL) $(OUT)

@@ -327,6 +327,7 @@ long_E2E := \
 # show already.
 ci_E2E := \
 	daemon/silent \
+	host/packages \
 	preempt/notices \
 	hosts/doctor_ways \
 	hosts/etcd \

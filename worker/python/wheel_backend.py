@@ -13,6 +13,20 @@ import zipfile
 HERE = pathlib.Path(__file__).resolve().parent
 NAME = "elasticd"
 LIBRARY = "libelasticd.so.0"
+PROGRAMS = ("elasticctl", "elasticd")
+BESIDE = ("elastic-agent", "link_tls.so")  # where the programs and the library look for them
+
+# Runs a program that lies in the package, which may be any on the path of this Python.
+SCRIPT = """#!python
+import os
+import sys
+
+for d in sys.path:
+    program = os.path.join(d, "{package}", "{program}")
+    if os.access(program, os.X_OK):
+        os.execv(program, sys.argv)
+sys.exit("{program}: its program is in no package {package} of " + sys.executable)
+"""
 
 
 def _version():
@@ -31,23 +45,29 @@ def _package():
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    """config_settings["library"]: a built library to be put beside the package."""
-    library = (config_settings or {}).get("library")
+    """config_settings: "library" is a built library to be put beside the package, "build" a directory of
+    which the library and all programs are."""
+    settings = config_settings or {}
+    built = [HERE / settings["library"]] if "library" in settings else []
+    scripts = f"{NAME}-{_version()}.data/scripts"
     files = {f"{NAME}/{f.name}": f.read_bytes() for f in _package()}
-    tag = "py3-none-any"
-    if library:
-        files[f"{NAME}/{LIBRARY}"] = (HERE / library).read_bytes()
-        tag = "py3-none-" + re.sub(r"[-.]", "_", sysconfig.get_platform())
+    if "build" in settings:
+        build = HERE / settings["build"]
+        built = [build / LIBRARY, *(f for f in (build / n for n in (*PROGRAMS, *BESIDE)) if f.exists())]
+        files.update({f"{scripts}/{n}": SCRIPT.format(package=NAME, program=n).encode() for n in PROGRAMS})
+    programs = {f"{NAME}/{f.name}": f.read_bytes() for f in built}
+    files.update(programs)
+    tag = "py3-none-" + (re.sub(r"[-.]", "_", sysconfig.get_platform()) if built else "any")
     info = f"{NAME}-{_version()}.dist-info"
     files[f"{info}/METADATA"] = _metadata()
     files[f"{info}/WHEEL"] = (f"Wheel-Version: 1.0\nGenerator: {NAME}\n"
-                              f"Root-Is-Purelib: {'false' if library else 'true'}\nTag: {tag}\n").encode()
+                              f"Root-Is-Purelib: {'false' if built else 'true'}\nTag: {tag}\n").encode()
     files[f"{info}/RECORD"] = _record(files, f"{info}/RECORD")
     wheel = f"{NAME}-{_version()}-{tag}.whl"
     with zipfile.ZipFile(os.path.join(wheel_directory, wheel), "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in files.items():
             entry = zipfile.ZipInfo(name)  # of 1980, so that a build can be repeated
-            entry.external_attr = (0o755 if name.endswith(LIBRARY) else 0o644) << 16
+            entry.external_attr = (0o755 if name in programs or name.startswith(scripts) else 0o644) << 16
             archive.writestr(entry, data)
     return wheel
 

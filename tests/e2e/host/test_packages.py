@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from harness import BUILD, ROOT, have
+from harness import BUILD, ROOT, SANITIZED, have
 from machine import machine_or_skip
 
 pytestmark = [pytest.mark.all, pytest.mark.slow, pytest.mark.seconds(900)]
@@ -34,6 +34,8 @@ def run(*argv, **env):
 
 @pytest.fixture(scope="module")
 def debs(tmp_path_factory):
+    if SANITIZED:
+        pytest.skip("packages have no sanitizers")
     for program in ("dpkg-buildpackage", "dh"):
         if not have(program):
             pytest.skip(f"no {program} here")
@@ -62,6 +64,8 @@ def repack(deb, out):
 def machine(debs):
     m = machine_or_skip(install=lambda _: None)
     try:
+        # Containers have one that forbids packages to start services.
+        m.sh("rm", "-f", "/usr/sbin/policy-rc.d")
         for version, make in (("new", repack), ("old", shutil.copy)):
             out = debs / version
             out.mkdir()
@@ -124,14 +128,14 @@ def test_a_job_lives_through_upgrade_and_downgrade_and_ends_with_the_package(mac
         machine.until(lambda: len(numbers(machine, "count", 1)) > seen, "more lines")
     assert "# mine" in machine.sh("cat", "/etc/elasticd/elasticd.conf").stdout
 
+    for rank in (0, 1):
+        written = numbers(machine, "count", rank)
+        assert written == [*range(len(written))], "lines are missing"
+
     # The agent, whose program was replaced twice, restarts its workers.
     machine.sh("kill", "-9", first[1])
     machine.until(lambda: machine.job("count")["attempt"] == 1 and
                   machine.job("count")["state"] == "running", "the second attempt")
-    for rank in (0, 1):
-        written = numbers(machine, "count", rank)
-        second = written.index(0, 1)
-        assert written == [*range(second), *range(len(written) - second)], "lines are missing"
     again = pids(machine, "count")
 
     apt(machine, "remove elasticd elasticd-client")
