@@ -452,22 +452,6 @@ void daemon_leave(struct daemon *d)
 	loop_quit(d->loop, 0);
 }
 
-static void on_may_leave(void *arg)
-{
-	daemon_leave(arg);
-}
-
-void daemon_terminate(struct daemon *d)
-{
-	if (d->terminating) {
-		daemon_leave(d);
-		return;
-	}
-	d->terminating = true;
-	d->leaving = true;
-	notices_leave(d->notices, on_may_leave, d);
-}
-
 static void on_drained(void *arg)
 {
 	daemon_leave(arg);
@@ -489,6 +473,30 @@ static void on_all_ended(void *arg)
 	if (call)
 		varlink_reply(call, NULL);
 	varlink_server_drain(d->server, on_drained, d);
+}
+
+static void on_may_leave(void *arg)
+{
+	struct daemon *d = arg;
+
+	if (!d->options.first_process) {
+		daemon_leave(d);
+		return;
+	}
+	log_notice("stopping all jobs: this is the end of the container");
+	if (!d->leave && leave_new(d->loop, d->registry, geteuid(), on_all_ended, d, &d->leave) < 0)
+		daemon_leave(d);
+}
+
+void daemon_terminate(struct daemon *d)
+{
+	if (d->terminating) {
+		daemon_leave(d);
+		return;
+	}
+	d->terminating = true;
+	d->leaving = true;
+	notices_leave(d->notices, on_may_leave, d);
 }
 
 int daemon_shutdown(struct daemon *d, struct varlink_call *call, bool stop_jobs)

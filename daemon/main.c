@@ -6,6 +6,7 @@
 #include "common/base/stdfds.h"
 #include "common/loop/loop.h"
 #include "daemon/api/daemon.h"
+#include "daemon/first_process.h"
 #include "daemon/host/service_manager.h"
 #include "daemon/jobs/child.h"
 
@@ -150,6 +151,7 @@ int main(int argc, char **argv)
 	status = parse(argc, argv, &options);
 	if (status >= 0)
 		return status;
+	options.first_process = first_process_fork();
 	log_init("elasticd", options.log_level >= 0 ? options.log_level : LOG_INFO);
 	notify_use_journal();
 	umask(022);

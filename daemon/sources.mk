@@ -2,6 +2,7 @@
 daemon_SRC := \
 	daemon/check.c \
 	daemon/daemon.c \
+	daemon/first_process.c \
 	daemon/recover.c \
 	daemon/setup.c \
 	daemon/api/access.c \

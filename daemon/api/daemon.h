@@ -28,6 +28,7 @@ struct daemon_options {
 	struct paths_overrides paths;
 	bool config_required; /* the user named the file */
 	int log_level;	      /* -1: the configuration's */
+	bool first_process;   /* of a container: no job outlives elasticd */
 };
 
 struct daemon {
@@ -87,7 +88,8 @@ void daemon_reload(struct daemon *d);
 void daemon_leave(struct daemon *d);
 
 /* Ends the loop because of a signal: if the host goes down, first gives notice to the jobs that ask
- * for it and waits for them. A second call ends the loop at once. */
+ * for it and waits for them; in a container, stops all jobs. A second call ends the loop at once.
+ */
 void daemon_terminate(struct daemon *d);
 
 /* Answers the call and ends the loop; with stop_jobs, once all jobs were stopped. Returns 0. */
