@@ -16,3 +16,7 @@ deb: dist
 .PHONY: wheel
 wheel: dist
 	@PYTHON=$(PYTHON) packaging/build-wheel $(TARBALL) $(OUT)
+
+.PHONY: rpm
+rpm: dist
+	@packaging/build-rpm $(TARBALL) $(OUT)

@@ -67,7 +67,8 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     with zipfile.ZipFile(os.path.join(wheel_directory, wheel), "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in files.items():
             entry = zipfile.ZipInfo(name)  # of 1980, so that a build can be repeated
-            entry.external_attr = (0o100755 if name in programs or name.startswith(scripts) else 0o100644) << 16
+            runs = name in programs or name.startswith(scripts)
+            entry.external_attr = (0o100755 if runs else 0o100644) << 16  # pip looks for a regular file
             archive.writestr(entry, data)
     return wheel
 

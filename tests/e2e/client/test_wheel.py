@@ -16,7 +16,8 @@ BUILDER = os.environ.get("WHEEL_PYTHON", sys.executable)
 
 
 def imports(python, module):
-    return subprocess.run([python, "-c", "import " + module], check=False, capture_output=True).returncode == 0
+    tried = subprocess.run([python, "-c", "import " + module], check=False, capture_output=True)
+    return tried.returncode == 0
 
 
 def of_this_build(box, out):
@@ -53,7 +54,8 @@ def test_a_wheel_has_all_that_a_host_without_root_needs(box, make):
     assert installed.rc == 0, installed
     wheel.unlink()
 
-    command = re.search(r"^ +elasticctl (run --nproc-per-node=4 .*)$", (ROOT / "README.md").read_text(), re.M)[1]
+    readme = (ROOT / "README.md").read_text()
+    command = re.search(r"^ +elasticctl (run --nproc-per-node=4 .*)$", readme, re.M)[1]
     ran = box.sh("sh", "-c", f'exec "$0" {command}', env / "bin/elasticctl")
     assert ran.rc == 0, ran
     for rank in range(4):
