@@ -20,3 +20,9 @@ wheel: dist
 .PHONY: rpm
 rpm: dist
 	@packaging/build-rpm $(TARBALL) $(OUT)
+
+.PHONY: sbom
+sbom: programs
+	@mkdir -p $(OUT)
+	@packaging/sbom $(VERSION) $(B) > $(OUT)/elasticd-$(VERSION).spdx.json
+	@echo $(OUT)/elasticd-$(VERSION).spdx.json
