@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import pickle
+import re
 import sys
 import threading
 import time
@@ -585,12 +586,16 @@ def test_the_versions_are_one(elasticd):
     from elasticd import _library
     configured = (ROOT / "configure.ac").read_text()
     assert f"AC_INIT([elasticd],[{elasticd.__version__}]" in configured
+    assert (ROOT / "packaging/debian/changelog").read_text().startswith(f"elasticd ({elasticd.__version__}-")
+    assert f"\nVersion:        {elasticd.__version__}\n" in (ROOT / "packaging/rpm/elasticd.spec").read_text()
     assert _library.load().version().decode() == elasticd.__version__
 
 
 def test_every_function_of_the_library_has_its_binding(elasticd):
     from elasticd import _library
     exported = {n for n in (ROOT / "worker/elasticd.abi").read_text().split() if n.startswith("elasticd_")}
+    symbols = (ROOT / "packaging/debian/libelasticd0.symbols").read_text()
+    assert {s for s in re.findall(r"^ (\w+)@", symbols, re.M) if s.startswith("elasticd_")} == exported
     bound = {"elasticd_" + n for n in _library._ARGUMENTS}
     by_memory = {f"elasticd_{n}" for n in ("beat", "notice", "stopping")}
     assert exported - bound - by_memory == {"elasticd_status_name", "elasticd_checkpoint"}
