@@ -231,7 +231,7 @@ run-all: built
 	$(build_tsan)
 	$(build_fuzz)
 	$(call run_list,$(asan_suites)$(e2e_suites)$(valgrind_suites)$(run_tsan)$(lint_suites)\
-	$(unit_suites)$(run_fuzz)packaging/distcheck $(submake) distcheck<end>)
+	$(unit_suites)$(run_fuzz)packaging/distcheck $(submake) B=$(B) distcheck<end>)
 	$(asan_reports)
 
 # Of the client, only what reads YAML and lists of Slurm.
