@@ -90,6 +90,7 @@ $(addprefix $(B)/,$(agent_TOOLS)): MORE_LIBS = $(LIBS)
 # The library for workers goes into processes that are not ours: position-independent objects of its
 # own, and nothing is visible but its interface, in the archive too. The shared one is never
 # instrumented: what loads it (a Python) is not. An instrumented build takes that of the build PLAIN.
+# Nothing of it is optimised at link time: what is hidden could not be taken from the archive then.
 OBJCOPY ?= objcopy
 libdir ?= $(exec_prefix)/lib
 includedir ?= $(prefix)/include
@@ -97,9 +98,9 @@ LIBSAN := $(if $(SANITIZE),san,plain)
 LIBCFLAGS := $(STD) $(WARN) -ffile-prefix-map=$(CURDIR)=. -fstack-protector-strong -fPIC -fvisibility=hidden $(DEFS) -I. \
 	$(JANSSON_CFLAGS)
 $(B)/obj/lib-plain/%.o: %.c $(B)/config.mk
-	$(call compile,$(LIBCFLAGS) $(CPPFLAGS) $(CFLAGS))
+	$(call compile,$(LIBCFLAGS) $(CPPFLAGS) $(CFLAGS) -fno-lto)
 $(B)/obj/lib-san/%.o: %.c $(B)/config.mk
-	$(call compile,$(LIBCFLAGS) $(SANFLAGS) $(CPPFLAGS) $(CFLAGS))
+	$(call compile,$(LIBCFLAGS) $(SANFLAGS) $(CPPFLAGS) $(CFLAGS) -fno-lto)
 
 ifdef PLAIN
 $(B)/libelasticd.so.0: $(PLAIN)/libelasticd.so.0
