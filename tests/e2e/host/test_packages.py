@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from harness import BUILD, ROOT, SANITIZED, have
+from harness import BUILD, PATIENCE, ROOT, SANITIZED, have
 from machine import machine_or_skip
 
 pytestmark = [pytest.mark.all, pytest.mark.slow, pytest.mark.seconds(900)]
@@ -108,7 +108,8 @@ def test_a_job_lives_through_upgrade_and_downgrade_and_ends_with_the_package(mac
                 "python3", "-c", COUNT)
     machine.ctl("wait", "--until=running", "count")
     took = time.monotonic() - begin
-    assert took < 30, f"{took:.1f} s from packages to a running job"
+    # It takes 5 s; 30 s are promised, on a host that does not run tests meanwhile.
+    assert took < PATIENCE, f"{took:.1f} s from packages to a running job"
     print(f"from packages to a running job: {took:.1f} s")
 
     version, first = daemon_version(machine), pids(machine, "count")
