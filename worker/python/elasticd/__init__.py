@@ -17,7 +17,12 @@ Whatever waits for other workers (barrier(), kv.get(), leave(), Queue.fetch(), Q
 timeout in seconds. Where the program gives none it is DEFAULT_TIMEOUT, 600 seconds, after which
 DeadlineExceeded names the missing workers; timeout=None means no limit. Whatever waits for an event that may
 never come (tasks(), work(), wait_error(), events(), kv.watch()) has no limit unless the program sets one.
+
+Manager is for programs that start and watch jobs under elasticd: see elasticd.manager and, for asyncio,
+elasticd.aio. Workers do not need it, so it is imported at its first use.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from ._coordinator import Answer, Connection, connect, connect_queue
 from ._core import DEFAULT_TIMEOUT
@@ -57,6 +62,10 @@ from ._record import record
 from ._streams import Change, Event, Events, GroupError, Watch
 from ._task import Task
 
+if TYPE_CHECKING:
+    from . import aio, manager
+    from .manager import Manager
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -84,6 +93,7 @@ __all__ = [
     "InvalidArgument",
     "Job",
     "LogHandler",
+    "Manager",
     "NotFound",
     "OutOfRange",
     "Pending",
@@ -105,12 +115,24 @@ __all__ = [
     "Unknown",
     "Watch",
     "Worker",
+    "aio",
     "connect",
     "connect_queue",
     "execute",
     "get",
     "init",
+    "manager",
     "record",
     "tasks",
     "work",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name in ("aio", "manager"):
+        return importlib.import_module("." + name, __name__)
+    if name == "Manager":
+        return importlib.import_module(".manager", __name__).Manager
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import enum
 import re
-from typing import Any, ClassVar, Optional, Union
+from typing import Any, ClassVar, Mapping, Optional, Union
 
 
 class Status(enum.IntEnum):
@@ -47,7 +47,8 @@ class Error(Exception):
     code is the Status; missing names the workers ("worker:1") that the error is about, if any. Where a task
     of a queue has failed, task is its number, worker is the worker that did it, details has what that worker
     said beyond the message, for example a traceback, and exit_code is the code with which the job wants its
-    coordinator to exit, if any.
+    coordinator to exit, if any. about: what elasticd says beside the message of an error of a Manager, such as
+    the job and its state.
     """
 
     code: ClassVar[Status] = Status.UNKNOWN
@@ -55,6 +56,7 @@ class Error(Exception):
     worker: Optional[str] = None
     details: str = ""
     exit_code: Optional[int] = None
+    about: Mapping[str, Any] = {}
 
     def __init__(self, message: str = "", missing: tuple[str, ...] = ()) -> None:
         super().__init__(message)
@@ -93,13 +95,13 @@ class DeadlineExceeded(Error, TimeoutError):
 
 
 class NotFound(Error, KeyError):
-    """There is no such key."""
+    """There is no such key, job or worker."""
 
     code = Status.NOT_FOUND
 
 
 class AlreadyExists(Error):
-    """The key is there already."""
+    """The key is there already, or the job is active."""
 
     code = Status.ALREADY_EXISTS
 
@@ -117,7 +119,7 @@ class ResourceExhausted(Error):
 
 
 class FailedPrecondition(Error):
-    """The group, or this worker, is not in a state for it."""
+    """The group, the job, or this worker, is not in a state for it."""
 
     code = Status.FAILED_PRECONDITION
 
@@ -135,7 +137,7 @@ class OutOfRange(Error):
 
 
 class Unimplemented(Error, NotImplementedError):
-    """The agent does not know the call."""
+    """The agent, or elasticd, does not know the call."""
 
     code = Status.UNIMPLEMENTED
 
@@ -147,7 +149,7 @@ class Internal(Error):
 
 
 class Unavailable(Error, ConnectionError):
-    """The agent does not answer."""
+    """The agent, or elasticd, does not answer."""
 
     code = Status.UNAVAILABLE
 
