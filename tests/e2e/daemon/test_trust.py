@@ -6,43 +6,17 @@ import os
 
 import pytest
 
-from harness import BUILD, CTL, DAEMON, as_user, is_root, other_user, wait_file
+from harness import BUILD, CTL, DAEMON, as_user, is_root, other_user
+from impostor import heard, impostor
 
 pytestmark = pytest.mark.skipif(not is_root(), reason="needs root")
 
 LIBWORKER = str(BUILD / "tests/tools/libworker")
 
-IMPOSTOR = """
-import pathlib, socket, sys
-listening = socket.socket(socket.AF_UNIX)
-listening.bind(sys.argv[1])
-pathlib.Path(sys.argv[1]).chmod(0o666)
-listening.listen()
-print("listens", flush=True)
-while True:
-    peer = listening.accept()[0]
-    data = peer.recv(65536)
-    if data:
-        print("heard", data, flush=True)
-        peer.sendall(b'{"parameters":{}}' + bytes(1))
-"""
-
-
 class Victim:
     """A user of this host without a session, who is not the one of other_user()."""
 
     pw_uid = pw_gid = 54321
-
-
-def impostor(box, path):
-    box.open_to_all()
-    program = box.start(*as_user(other_user(), "/usr/bin/python3", "-c", IMPOSTOR, path))
-    program.wait_out("listens")
-    return program
-
-
-def heard(program):
-    return "heard" in program.out
 
 
 def as_victim(box, *argv, **env):

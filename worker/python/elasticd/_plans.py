@@ -154,7 +154,7 @@ class Plans:
         return answer
 
     def again(self, broke: Disconnected) -> Plan[None]:
-        """Looks for an elasticd that was there, until it answers; raises broke where it does not come back."""
+        """Looks for an elasticd that was there, until it answers; raises broke if it does not come back."""
         end = time.monotonic() + self.reconnect
         for pause in itertools.chain(PAUSES, itertools.repeat(PAUSES[-1])):
             if not self.seen or time.monotonic() >= end:
@@ -189,8 +189,8 @@ class Plans:
         argv = [elasticctl(), "validate", "--json", path]
         status, out, err = yield Program(argv)
         if status != 0:
-            lines = [line.replace("elasticctl: ", "", 1) for line in err.decode(errors="replace").splitlines()]
-            raise InvalidArgument("\n".join(lines) or f"{argv[0]} has ended with {status}")
+            said = err.decode(errors="replace").rstrip().replace("elasticctl: ", "")
+            raise InvalidArgument(said or f"{argv[0]} has ended with {status}")
         read: dict[str, Any] = json.loads(out)
         return read
 
@@ -288,8 +288,9 @@ class Plans:
                 yield from self.again(e)
 
 
-def logs_parameters(job: str, follow: bool, ranks: Ranks, stream: Optional[str], attempt: Optional[int],
-                    lines: Optional[int], since: When, until: When, contains: Optional[str]) -> dict[str, Any]:
+def logs_parameters(job: str, follow: bool, ranks: Ranks, stream: Optional[str],
+                    attempt: Optional[int], lines: Optional[int], since: When, until: When,
+                    contains: Optional[str]) -> dict[str, Any]:
     return given(job=job, follow=follow or None, ranks=ranks_text(ranks), stream=stream, attempt=attempt,
                  lines=lines, since_us=microseconds(since, "since"), until_us=microseconds(until, "until"),
                  contains=contains)
