@@ -2,7 +2,6 @@
 """elasticd.Manager over a real elasticd, and the same interface by varlink clients of others."""
 
 import asyncio
-import contextlib
 import json
 import os
 import signal
@@ -10,7 +9,7 @@ import threading
 
 import pytest
 
-from harness import CTL, IFACE, have, is_root, other_user, puppet, spec, wait_for
+from harness import CTL, IFACE, descriptors, have, is_root, other_user, puppet, spec, wait_for
 from impostor import heard, impostor
 from python_package import PACKAGE, python_with
 
@@ -118,11 +117,7 @@ def in_thread(function):
 
 def connections(daemon):
     """How many sockets elasticd has open."""
-    count = 0
-    for fd in os.scandir(f"/proc/{daemon.pid}/fd"):
-        with contextlib.suppress(FileNotFoundError):
-            count += os.readlink(fd.path).startswith("socket:")
-    return count
+    return sum(name.startswith("socket:") for name in descriptors(daemon.pid).values())
 
 
 def test_closing_ends_what_other_threads_wait_for_and_the_connections(box, elasticd, daemon):

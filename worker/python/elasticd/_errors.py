@@ -47,8 +47,8 @@ class Error(Exception):
     code is the Status; missing names the workers ("worker:1") that the error is about, if any. Where a task
     of a queue has failed, task is its number, worker is the worker that did it, details has what that worker
     said beyond the message, for example a traceback, and exit_code is the code with which the job wants its
-    coordinator to exit, if any. about: what elasticd says beside the message of a Manager's error, such as the
-    job and its state.
+    coordinator to exit, if any. about: what elasticd says beside the message of a Manager's error, such as
+    the job and its state.
     """
 
     code: ClassVar[Status] = Status.UNKNOWN

@@ -9,8 +9,8 @@
         print((await job.wait()).verdict)
 
 A Manager belongs to one event loop. A task that is cancelled within a call ends its connection; elasticd may
-or may not have done the call. A read of a stream that is cancelled, also by asyncio.wait_for(), loses nothing:
-the next one goes on. A stream opens its connection at "async with" or at its first read.
+or may not have done the call. A read of a stream that is cancelled, also by asyncio.wait_for(), loses
+nothing: the next one goes on. A stream opens its connection at "async with" or at its first read.
 """
 
 from __future__ import annotations

@@ -8,11 +8,11 @@
         if job.wait().verdict.exit_status != 0:
             print(job.errors()[0].text)
 
-It speaks io.elasticd.Manager (elasticd-protocol(7)) and needs neither libelasticd nor elasticctl, except that
-elasticctl reads the job files that start() is given. Records (Job, Worker, Failure, Event, Line, ...) have the
-members of the interface; those that elasticd left out are None. Errors are the exceptions of the package, by
-their status codes: NotFound, InvalidArgument, DeadlineExceeded, and so on; error.about has what elasticd says
-besides. Disconnected, which is an Unavailable, means that elasticd could not be reached.
+It speaks io.elasticd.Manager (elasticd-protocol(7)) and needs neither libelasticd nor elasticctl, except
+that elasticctl reads the job files that start() is given. Records (Job, Worker, Failure, Event, Line, ...)
+have the members of the interface; those that elasticd left out are None. Errors are the exceptions of the
+package, by their status codes: NotFound, InvalidArgument, DeadlineExceeded, and so on; error.about has what
+elasticd says besides. Disconnected, which is an Unavailable, means that elasticd could not be reached.
 
 Any thread may use a Manager and its jobs: each call has a connection to itself, which later calls use again.
 A stream of lines or events has a connection of its own, until it is closed or over; one thread reads it, any
@@ -147,10 +147,10 @@ class Manager:
     """elasticd, the system's or the user's own.
 
     socket: its control socket; without one, as for elasticctl: ELASTICD_SOCKET, else that of the user's own
-    daemon, else the system's. host: one on another host, as HOST or USER@HOST, through ssh (ELASTICD_SSH names
-    another program); socket is then one of that host. Without host and socket, ELASTICD_HOST names the host.
-    Only root and the own user may run elasticd, besides trust_uid, which sees everything that is sent to
-    the socket that is named.
+    daemon, else the system's. host: one on another host, as HOST or USER@HOST, through ssh (ELASTICD_SSH
+    names another program); socket is then one of that host. Without host and socket, ELASTICD_HOST names the
+    host. Only root and the own user may run elasticd, besides trust_uid, which sees everything that is sent
+    to the socket that is named.
 
     timeout: the seconds that elasticd may take to answer calls that wait for nothing (None: no limit).
     reconnect: for how many seconds wait() and following events() of a job look for an elasticd that has gone.
@@ -334,8 +334,8 @@ class ManagedJob:
             self._job, follow, ranks, stream, attempt, lines, since, until, contains))
 
     def events(self, *, follow: bool = False, since: Optional[int] = None) -> Stream[Event]:
-        """The events of the run, after the one with the number since. follow: goes on until the run ends, also
-        where elasticd is started again meanwhile."""
+        """The events of the run, after the one with the number since. follow: goes on until the run ends,
+        also where elasticd is started again meanwhile."""
         return Stream(self._manager, self._plans.events(self._job, since, follow))
 
     def errors(self, attempt: Optional[int] = None) -> list[Failure]:
