@@ -42,13 +42,11 @@ int cmd_leave(struct ctl *ctl, struct args *args)
 
 int cmd_drain(struct ctl *ctl, struct args *args)
 {
-	const char *name = args->argv[0], *host = args_get(args, "host");
+	const char *name = args->argv[0], *host = args->argv[1];
 	bool undo = args_has(args, "undo");
 	json_t *p;
 	int r;
 
-	if (!host)
-		return ctl_usage(ctl, "drain needs --host=HOST");
 	p = ctl_with(ctl_job(name), "host", json_string(host));
 	r = ctl_call(ctl, "Drain", undo ? ctl_with(p, "undo", json_true()) : p, NULL);
 	if (r == 0 && undo)

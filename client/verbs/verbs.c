@@ -46,7 +46,6 @@ static const struct arg_option leave_options[] = {
 };
 
 static const struct arg_option drain_options[] = {
-	{ "host", "HOST", "the host's name, as in status", NULL, 0 },
 	{ "undo", NULL, "let back a host that the group keeps out", NULL, 0 },
 	{ NULL },
 };

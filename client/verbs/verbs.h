@@ -21,8 +21,8 @@
 		"Restart jobs or some of their workers, or start ended jobs again")                \
 	X(leave, cmd_leave, leave_options, 1, 1, "JOB", WORDS_ACTIVE, VERB_DAEMON | VERB_ENDS,     \
 		"Have this host leave its group, which goes on without it")                        \
-	X(drain, cmd_drain, drain_options, 1, 1, "JOB", WORDS_ACTIVE, VERB_DAEMON | VERB_ENDS,     \
-		"Have any host leave its group")                                                   \
+	X(drain, cmd_drain, drain_options, 2, 2, "JOB HOST", WORDS_ACTIVE,                         \
+		VERB_DAEMON | VERB_ENDS, "Have any host leave its group")                          \
 	X(preempt, cmd_preempt, preempt_options, 0, MANY, "[JOB...]", WORDS_ACTIVE,                \
 		VERB_DAEMON | VERB_ENDS, "Give jobs notice, so that they save and leave")          \
 	X(kill, cmd_kill, kill_options, 1, 1, "JOB[/WORKERS]", WORDS_WORKERS,                      \

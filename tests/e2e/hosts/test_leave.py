@@ -73,7 +73,7 @@ def test_leave_without_waiting_returns_at_once(group):
 
 def test_any_host_can_drain_another_one(group):
     first = group.submit(0, 1, 2).wait_round(0, 1, 2)
-    drained = group.ctl(1, "drain", "--host=node2", "g")
+    drained = group.ctl(1, "drain", "g", "node2")
     assert drained.rc == 0 and "node2 is leaving the group of g" in drained.out, drained
     assert_left(group, 2, "drained on request of user ", " on node1")
     second = group.wait_round(0, 1, after=first)
@@ -81,12 +81,12 @@ def test_any_host_can_drain_another_one(group):
     # It may come back, and be drained from the host that leads; and drain itself.
     group.daemons[2].call("Restart", job="g")
     third = group.wait_round(0, 1, 2, after=second)
-    assert group.ctl(0, "drain", "--host=node2", "g").rc == 0
+    assert group.ctl(0, "drain", "g", "node2").rc == 0
     fourth = group.wait_round(0, 1, after=third)
     group.daemons[2].wait("g")
     group.daemons[2].call("Restart", job="g")
     group.wait_round(0, 1, 2, after=fourth)
-    assert group.ctl(2, "drain", "--host=node2", "g").rc == 0
+    assert group.ctl(2, "drain", "g", "node2").rc == 0
     assert_left(group, 2, " on node2")
     group.end(0, 1)
 
@@ -96,7 +96,7 @@ def test_a_spare_can_be_drained(box):
     group.submit(0, 1).wait_round(0, 1)
     group.submit(2)
     group.daemons[0].wait_event("g", "host-joined", count=3)
-    assert group.ctl(1, "drain", "--host=node2", "g").rc == 0
+    assert group.ctl(1, "drain", "g", "node2").rc == 0
     assert_left(group, 2)
     assert len(group.rounds()) == 1
     group.end(0, 1)
@@ -108,7 +108,7 @@ def test_a_host_that_is_not_there_is_named_with_those_that_are(group):
         with pytest.raises(VarlinkError) as refused:
             group.daemons[i].call("Drain", job="g", host="node7")
         assert refused.value.name == "NotFound" and refused.value.parameters["host"] == "node7"
-        drained = group.ctl(i, "drain", "--host=node7", "g")
+        drained = group.ctl(i, "drain", "g", "node7")
         assert drained.rc == 1 and "no host node7 in the group, which has node0, node1, node2" in drained.err
     assert len(group.rounds()) == 1
     group.end(0, 1, 2)
@@ -116,7 +116,7 @@ def test_a_host_that_is_not_there_is_named_with_those_that_are(group):
 
 def test_the_host_that_leads_neither_leaves_nor_is_drained(group):
     group.submit(0, 1, 2).wait_round(0, 1, 2)
-    drain = ["drain", "--host=node0", "g"]
+    drain = ["drain", "g", "node0"]
     for i, argv in [(0, ["leave", "g"]), (0, drain), (1, drain)]:
         refused = group.ctl(i, *argv)
         assert refused.rc == 1 and "node0 leads the group, which ends without it" in refused.err, refused
@@ -127,7 +127,7 @@ def test_the_host_that_leads_neither_leaves_nor_is_drained(group):
 def test_a_host_that_waits_for_the_head_can_leave_but_drains_none(group):
     group.submit(1)
     group.daemons[1].wait_event("g", "state")
-    drained = group.ctl(1, "drain", "--host=node2", "g")
+    drained = group.ctl(1, "drain", "g", "node2")
     assert drained.rc == 1 and "there is no link to the host that leads the group" in drained.err, drained
     assert group.ctl(1, "leave", "g").rc == 0
     assert_left(group, 1)
@@ -135,7 +135,7 @@ def test_a_host_that_waits_for_the_head_can_leave_but_drains_none(group):
 
 def test_a_job_of_one_host_has_no_group_to_leave(box, daemon):
     daemon.submit({"name": "one", "roles": [{"command": ["sleep", "60"]}]})
-    for argv in (["leave", "one"], ["drain", "--host=x", "one"]):
+    for argv in (["leave", "one"], ["drain", "one", "x"]):
         refused = box.ctl(*argv)
         assert refused.rc == 1 and "one has one host (rendezvous.nodes)" in refused.err, refused
     assert box.ctl("drain", "one").rc == 2

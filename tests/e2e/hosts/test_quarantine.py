@@ -35,9 +35,9 @@ def test_a_host_whose_workers_fail_is_kept_out_until_it_is_let_back(box):
     shown = group.ctl(0, "status", "g").out
     assert "node2: waiting, in quarantine until " in shown, shown
 
-    other = group.ctl(1, "drain", "--undo", "--host=node1", "g")
+    other = group.ctl(1, "drain", "--undo", "g", "node1")
     assert other.rc == 1 and "host node1 is not in quarantine" in other.err, other
-    undone = group.ctl(1, "drain", "--undo", "--host=node2", "g")
+    undone = group.ctl(1, "drain", "--undo", "g", "node2")
     assert undone.rc == 0 and "node2 is let back into the group of g" in undone.out, undone
     fifth = group.wait_round(0, 1, 2, after=fourth)
     assert {w.restarts for w in fifth.workers.values()} == {3}

@@ -72,7 +72,7 @@ def test_a_spare_takes_the_seat_of_a_host_that_leaves(box):
     group = Daemons(box, 4, "3", restart=ALONE, child=False)
     first = group.submit(0, 1, 2).wait_round(0, 1, 2)
     group.submit(3).daemons[0].wait_event("g", "host-joined", count=4)
-    assert group.ctl(0, "drain", "--host=node2", "g").rc == 0
+    assert group.ctl(0, "drain", "g", "node2").rc == 0
     assert_same_seat(wait_start(group, 3), first.workers[2])
     assert group.daemons[2].wait("g")["verdict"]["exit_status"] == 143
     # A failure that is the group's stops all, the newcomer, too.
