@@ -11,6 +11,7 @@ client_SRC := \
 	client/base/line_printer.c \
 	client/base/link.c \
 	client/base/preemption.c \
+	client/base/remote.c \
 	client/base/spec_diff.c \
 	client/doctor/addresses.c \
 	client/doctor/doctor.c \
@@ -63,6 +64,7 @@ client_SRC := \
 	client/queue/work_program.c \
 	client/verbs/cmd_admin.c \
 	client/verbs/cmd_attach.c \
+	client/verbs/cmd_bridge.c \
 	client/verbs/cmd_control.c \
 	client/verbs/cmd_diff.c \
 	client/verbs/cmd_doctor.c \

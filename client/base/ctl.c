@@ -64,6 +64,30 @@ static int init_trusted(struct ctl *ctl, const struct args *args)
 	return 0;
 }
 
+/* The host that is meant; a socket that is named without one is on this host. */
+static int init_remote(struct ctl *ctl, const struct args *args)
+{
+	const char *named = args_get(args, "host"), *host = named;
+	int flags = ctl->verb ? ctl->verb->flags : 0;
+	struct error err = { 0 };
+
+	if (!host && !args_has(args, "socket"))
+		host = getenv("ELASTICD_HOST");
+	if (!host || !*host)
+		return 0;
+	if (flags & VERB_HERE) {
+		/* The others of them do without elasticd. */
+		if (!named && (!(flags & VERB_DAEMON) || flags & VERB_HIDDEN))
+			return 0;
+		return ctl_usage(ctl, "%s is for this host alone: it does not go with %s",
+			ctl->verb->path, named ? "--host" : "ELASTICD_HOST");
+	}
+	if (remote_init(&ctl->remote, host, args_get(args, "socket"), args_get(args, "trust-uid"),
+		    &err) < 0)
+		return ctl_usage(ctl, "%s: %s", named ? "--host" : "ELASTICD_HOST", err.text);
+	return 0;
+}
+
 int ctl_init(struct ctl *ctl, const struct args *args)
 {
 	const char *when = args_get(args, "color");
@@ -94,8 +118,12 @@ int ctl_init(struct ctl *ctl, const struct args *args)
 	r = init_trusted(ctl, args);
 	if (r != 0)
 		return r;
+	r = init_remote(ctl, args);
+	if (r != 0)
+		return r;
 	free(ctl->socket);
-	ctl->socket = paths_client_socket(args_get(args, "socket"), &ctl->found);
+	ctl->socket = ctl->remote.host ? strdup(ctl->remote.host)
+				       : paths_client_socket(args_get(args, "socket"), &ctl->found);
 	return ctl->socket ? 0 : ctl_error(ctl, CTL_FAILED, "out of memory");
 }
 
@@ -104,6 +132,7 @@ void ctl_fini(struct ctl *ctl)
 	ctl->link = varlink_sync_free(ctl->link);
 	json_decref(ctl->refusal);
 	ctl->refusal = NULL;
+	remote_fini(&ctl->remote);
 	free(ctl->socket);
 	ctl->socket = NULL;
 }

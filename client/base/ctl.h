@@ -8,6 +8,7 @@
  */
 
 #include "client/base/args.h"
+#include "client/base/remote.h"
 #include "client/output/color.h"
 #include "client/output/table.h"
 #include "common/base/error.h"
@@ -32,9 +33,10 @@ struct verb;
 
 struct ctl {
 	const struct verb *verb;
-	char *socket;  /* path of elasticd's socket, once it is needed */
-	bool found;    /* found by the default rules: the user named no socket */
-	uid_t trusted; /* may listen there, beside root and the caller; -1: none */
+	char *socket;	      /* path of elasticd's socket, once it is needed */
+	bool found;	      /* found by the default rules: the user named no socket */
+	uid_t trusted;	      /* may listen there, beside root and the caller; -1: none */
+	struct remote remote; /* elasticd is on another host, which socket then names, for people */
 	struct varlink_sync *link;
 	/* In a worker of a job: the worker's token. socket is then that of the job's agent. */
 	const char *token;
@@ -68,11 +70,11 @@ int ctl_job_file(const struct ctl *ctl, char *const *problems);
 /* Prints a line for people on standard output; not with -q or --json. */
 void ctl_say(const struct ctl *ctl, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Connects to elasticd, or says in err why not: see varlink_sync_connect(). */
-_must_check_ int ctl_open(const struct ctl *ctl, struct varlink_sync **ret, struct error *err);
-
-/* Whether the default rules for elasticd's socket may be used. Returns 0 or -EPERM with err. */
-_must_check_ int ctl_check_socket(const struct ctl *ctl, struct error *err);
+/* Connects to elasticd, or says in err why not: see varlink_sync_connect(). A connection to another
+ * host may still fail later. */
+_must_check_ int ctl_open(struct ctl *ctl, struct varlink_sync **ret, struct error *err);
+/* The same; ret is a connected socket, owned. */
+_must_check_ int ctl_open_fd(struct ctl *ctl, int *ret, struct error *err);
 
 /* Opens a connection to elasticd; it gives up at the deadline. */
 _must_check_ int ctl_connect(struct ctl *ctl, struct varlink_sync **ret);
@@ -102,6 +104,9 @@ int ctl_cannot_connect(const struct ctl *ctl, int r, const struct error *err);
 
 /* The program behind ctl->socket, for messages. */
 const char *ctl_peer(const struct ctl *ctl);
+
+/* "the connection to elasticd broke", or what ssh says, for people. why may be NULL. */
+void ctl_explain_break(const struct ctl *ctl, const char *why, struct error *err);
 
 /* Opens a connection of its own for a "more" call. */
 _must_check_ int ctl_stream(

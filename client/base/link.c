@@ -8,6 +8,7 @@
 
 #include "common/base/paths.h"
 #include "common/base/printable.h"
+#include "common/varlink/socket.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -107,7 +108,27 @@ const char *ctl_peer(const struct ctl *ctl)
 
 static int greet(struct ctl *ctl, struct varlink_sync *link);
 
-int ctl_check_socket(const struct ctl *ctl, struct error *err)
+void ctl_explain_break(const struct ctl *ctl, const char *why, struct error *err)
+{
+	char said[REMOTE_SAID_MAX];
+
+	if (ctl->remote.host && remote_said(&ctl->remote, said))
+		error_set(err, -ECONNRESET, "%s: %s", ctl->remote.host, said);
+	else
+		error_set(err, -ECONNRESET, "the connection to %s broke%s%s", ctl_peer(ctl),
+			why ? ": " : "", why ? why : "");
+}
+
+static int broke(const struct ctl *ctl, const char *why)
+{
+	struct error err;
+
+	ctl_explain_break(ctl, why, &err);
+	return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON), "%s", err.text);
+}
+
+/* Whether the default rules for elasticd's socket may be used. Returns 0 or -EPERM with err. */
+static int check_socket(const struct ctl *ctl, struct error *err)
 {
 	int r = ctl->found ? paths_check_socket(ctl->socket, err) : 0;
 
@@ -115,11 +136,28 @@ int ctl_check_socket(const struct ctl *ctl, struct error *err)
 	return r == -EPERM ? r : 0;
 }
 
-int ctl_open(const struct ctl *ctl, struct varlink_sync **ret, struct error *err)
+int ctl_open_fd(struct ctl *ctl, int *ret, struct error *err)
 {
-	int r = ctl_check_socket(ctl, err);
+	_cleanup_close_ int fd = -1;
+	int r;
 
-	return r < 0 ? r : varlink_sync_connect(ctl->socket, ctl->trusted, ret, err);
+	if (ctl->remote.host)
+		return remote_connect(&ctl->remote, ret, err);
+	r = check_socket(ctl, err);
+	if (r == 0)
+		r = varlink_socket_connect(ctl->socket, 0, &fd, err);
+	if (r == 0)
+		r = varlink_socket_check_peer(fd, ctl->socket, ctl->trusted, err);
+	if (r == 0)
+		*ret = TAKE_FD(fd);
+	return r;
+}
+
+int ctl_open(struct ctl *ctl, struct varlink_sync **ret, struct error *err)
+{
+	int fd, r = ctl_open_fd(ctl, &fd, err);
+
+	return r < 0 ? r : varlink_sync_new_fd(fd, ret, err);
 }
 
 int ctl_connect(struct ctl *ctl, struct varlink_sync **ret)
@@ -266,8 +304,7 @@ static int wait_input(struct ctl *ctl, struct varlink_sync *link)
 		if (r == 0)
 			return timed_out(ctl);
 		if (r != -EINTR)
-			return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON),
-				"the connection to %s broke: %s", ctl_peer(ctl), strerror(-r));
+			return broke(ctl, strerror(-r));
 	}
 }
 
@@ -295,8 +332,7 @@ static int receive(struct ctl *ctl, struct varlink_sync *link, json_t **ret, boo
 		return r;
 	}
 	if (r < 0)
-		return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON), "the connection to %s broke: %s",
-			ctl_peer(ctl), err->text[0] ? err->text : strerror(-r));
+		return broke(ctl, err->text[0] ? err->text : strerror(-r));
 	if (answer_check(varlink_sync_method(link), parameters, err) < 0)
 		return ctl_error(ctl, failed(ctl, CTL_REFUSED),
 			"%s gave an answer that cannot be used: %s", ctl_peer(ctl), err->text);

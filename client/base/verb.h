@@ -32,6 +32,7 @@ enum verb_flags {
 	VERB_GROUP = 32,   /* only other verbs follow: verb_group() */
 	VERB_WORDS = 64,   /* options end at the first argument: what follows is a command */
 	VERB_ENDS = 128,   /* ends or forgets something: never suggested for a misspelt verb */
+	VERB_HERE = 256,   /* is for this host alone: --host is refused */
 };
 
 enum { MANY = -1 };

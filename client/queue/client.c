@@ -27,6 +27,7 @@ static int use_worker(struct ctl *ctl, const char *what)
 			"%s in a worker of a job only, where ELASTICD_WORKER_SOCKET and "
 			"ELASTICD_TOKEN are set",
 			what);
+	remote_fini(&ctl->remote);
 	free(ctl->socket);
 	ctl->found = false;
 	ctl->socket = strdup(path);
@@ -147,14 +148,13 @@ int queue_connect(struct queue_client *q, struct loop *loop, varlink_closed_fn c
 {
 	_cleanup_(varlink_client_freep) struct varlink_client *c = NULL;
 	struct error err = { 0 };
-	int r = ctl_check_socket(q->ctl, &err);
-
-	if (r == 0)
-		r = varlink_client_connect(
-			loop, q->ctl->socket, q->ctl->trusted, closed, arg, &c, &err);
+	int fd, r = ctl_open_fd(q->ctl, &fd, &err);
 
 	if (r < 0)
 		return ctl_cannot_connect(q->ctl, r, &err);
+	r = varlink_client_new_fd(loop, fd, closed, arg, &c);
+	if (r < 0)
+		return ctl_error(q->ctl, CTL_FAILED, "%s: %s", q->ctl->socket, strerror(-r));
 	if (q->ctl->token && varlink_client_call(c, "io.elasticd.Worker.Hello",
 				     ctl_with(json_object(), "token", json_string(q->ctl->token)),
 				     false, on_greeted, q) < 0)

@@ -12,7 +12,7 @@
 enum { PING_RETRY_MS = 20 };
 
 /* Waits until elasticd listens, as long as --timeout allows. */
-static void await_daemon(const struct ctl *ctl)
+static void await_daemon(struct ctl *ctl)
 {
 	const struct timespec pause = { .tv_nsec = PING_RETRY_MS * 1000000 };
 

@@ -184,10 +184,10 @@ void submit_refused(struct submit *s, const char *error, const json_t *parameter
 
 void submit_lost(struct submit *s)
 {
-	char text[64];
+	struct error err;
 
-	snprintf(text, sizeof(text), "the connection to %s broke", ctl_peer(s->ctl));
-	submit_fail(s, CTL_NO_DAEMON, text);
+	ctl_explain_break(s->ctl, NULL, &err);
+	submit_fail(s, CTL_NO_DAEMON, err.text);
 }
 
 static void no_memory(struct submit *s)

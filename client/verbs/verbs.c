@@ -5,6 +5,7 @@
 
 const struct arg_option global_options[] = {
 	{ "socket", "PATH", "socket of elasticd", "@file", 0 },
+	{ "host", "HOST", "ask the elasticd of another host, through ssh (USER@HOST)", NULL, 0 },
 	{ "trust-uid", "UID", "user that the elasticd of --socket may run as", NULL, 0 },
 	{ "timeout", "DURATION", "give up after this long, with exit status 124", NULL, 0 },
 	{ "json", NULL, "print JSON: one document, or one a line for streams", NULL, 0 },

@@ -11,7 +11,8 @@
 /* X(name, function, options, least arguments, most, synopsis, words, flags, help) */
 #define VERBS(X)                                                                                   \
 	X(run, cmd_run, NULL, 0, MANY, "[OPTION...] [--] PROGRAM [ARGUMENT...]", WORDS_COMMAND,    \
-		VERB_VERDICT | VERB_COMMAND, "Run a group of workers in the foreground")           \
+		VERB_VERDICT | VERB_COMMAND | VERB_HERE,                                           \
+		"Run a group of workers in the foreground")                                        \
 	X(start, cmd_start, start_options, 0, MANY, "[OPTION...] [--] PROGRAM [ARGUMENT...]",      \
 		WORDS_COMMAND, VERB_DAEMON | VERB_COMMAND, "Start a job under elasticd")           \
 	X(stop, cmd_stop, stop_options, 0, MANY, "[JOB[/WORKERS]...]", WORDS_WORKERS,              \
@@ -31,7 +32,8 @@
 		WORDS_WORKERS, VERB_DAEMON, "Start a stopped worker, or one more of a role")       \
 	X(attach, cmd_attach, attach_options, 1, MANY,                                             \
 		"JOB/ROLE:INDEX [-- PROGRAM [ARGUMENT...]]", WORDS_WORKERS,                        \
-		VERB_DAEMON | VERB_VERDICT | VERB_PROGRAM, "Run one worker in this terminal")      \
+		VERB_DAEMON | VERB_VERDICT | VERB_PROGRAM | VERB_HERE,                             \
+		"Run one worker in this terminal")                                                 \
 	X(scale, cmd_scale, scale_options, 2, 2, "JOB[/ROLE] REPLICAS", WORDS_ACTIVE,              \
 		VERB_DAEMON | VERB_ENDS, "Change the number of workers")                           \
 	X(status, cmd_status, status_options, 0, MANY, "[JOB[/WORKERS]...]", WORDS_ANY_WORKERS,    \
@@ -61,7 +63,8 @@
 		"Compare the specifications of two runs or job files")                             \
 	X(plot, cmd_plot, plot_options, 1, MANY, "JOB|PATH...", WORDS_RUNS, VERB_DAEMON,           \
 		"Draw a run as a picture")                                                         \
-	X(validate, cmd_validate, NULL, 1, MANY, "FILE...", WORDS_FILES, 0, "Check job files")     \
+	X(validate, cmd_validate, NULL, 1, MANY, "FILE...", WORDS_FILES, VERB_HERE,                \
+		"Check job files")                                                                 \
 	X(update, cmd_update, update_options, 0, MANY, "[JOB...]", WORDS_JOBS, VERB_DAEMON,        \
 		"Start, restart and stop jobs so that they are as the files of jobs.d say")        \
 	X(enable, cmd_enable, enable_options, 1, MANY, "JOB...", WORDS_JOBS, VERB_DAEMON,          \
@@ -71,7 +74,7 @@
 	X(rm, cmd_rm, rm_options, 0, MANY, "[JOB...]", WORDS_JOBS, VERB_DAEMON | VERB_ENDS,        \
 		"Forget jobs that have ended")                                                     \
 	X(doctor, cmd_doctor, NULL, 0, MANY, "[OPTION...] [[--] PROGRAM [ARGUMENT...]]",           \
-		WORDS_COMMAND, VERB_COMMAND,                                                       \
+		WORDS_COMMAND, VERB_COMMAND | VERB_HERE,                                           \
 		"Look for what would keep groups from working on this host, or on several")        \
 	X(platform, cmd_platform, NULL, 0, 0, "", WORDS_NONE, 0,                                   \
 		"Show where this host is and what announces its end")                              \
@@ -80,12 +83,14 @@
 		"Show the versions of elasticctl and elasticd")                                    \
 	X(shutdown, cmd_shutdown, shutdown_options, 0, 0, "", WORDS_NONE, VERB_DAEMON | VERB_ENDS, \
 		"End elasticd")                                                                    \
-	X(completion, cmd_completion, NULL, 1, 1, "SHELL", WORDS_SHELLS, 0,                        \
+	X(completion, cmd_completion, NULL, 1, 1, "SHELL", WORDS_SHELLS, VERB_HERE,                \
 		"Print the completion script of bash, zsh or fish")                                \
 	X(help, cmd_help, NULL, 0, 2, "[VERB [VERB]]", WORDS_VERBS, 0,                             \
 		"Explain elasticctl or a verb")                                                    \
 	X(__complete, cmd_complete, NULL, 1, MANY, "KIND [WORD]", WORDS_NONE, VERB_HIDDEN,         \
-		"List words for completion scripts")
+		"List words for completion scripts")                                               \
+	X(__bridge, cmd_bridge, NULL, 0, 0, "", WORDS_NONE, VERB_DAEMON | VERB_HIDDEN | VERB_HERE, \
+		"Connect standard input and output with elasticd, for --host")
 
 /* As VERBS, for verbs after "task". In a worker JOB can be left out or "-". */
 #define TASK_VERBS(X)                                                                          \
@@ -113,7 +118,7 @@
 	X(resources, cmd_task_resources, NULL, 0, 1, "[JOB]", WORDS_ACTIVE, VERB_DAEMON,       \
 		"List resources and where they are ready")                                     \
 	X(work, cmd_task_work, task_work_options, 1, MANY, "[--] PROGRAM [ARGUMENT...]",       \
-		WORDS_COMMAND, VERB_WORDS, "In a worker: run a program for each task")
+		WORDS_COMMAND, VERB_WORDS | VERB_HERE, "In a worker: run a program for each task")
 
 /* End with a NULL name. */
 extern const struct verb verbs[];

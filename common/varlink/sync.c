@@ -19,22 +19,28 @@ struct varlink_sync {
 	int error;	 /* why reading ended; reported when all before was returned */
 };
 
+int varlink_sync_new_fd(int fd, struct varlink_sync **ret, struct error *err)
+{
+	struct varlink_sync *c = calloc(1, sizeof(*c));
+
+	if (!c) {
+		close(fd);
+		return error_set(err, -ENOMEM, "out of memory");
+	}
+	c->fd = fd;
+	varlink_frame_init(&c->in, VARLINK_ANSWER_MAX);
+	*ret = c;
+	return 0;
+}
+
 int varlink_sync_connect(const char *path, uid_t also, struct varlink_sync **ret, struct error *err)
 {
-	_cleanup_(varlink_sync_freep) struct varlink_sync *c = calloc(1, sizeof(*c));
-	int r;
+	_cleanup_close_ int fd = -1;
+	int r = varlink_socket_connect(path, 0, &fd, err);
 
-	if (!c)
-		return error_set(err, -ENOMEM, "out of memory");
-	c->fd = -1;
-	varlink_frame_init(&c->in, VARLINK_ANSWER_MAX);
-	r = varlink_socket_connect(path, 0, &c->fd, err);
 	if (r == 0)
-		r = varlink_socket_check_peer(c->fd, path, also, err);
-	if (r < 0)
-		return r;
-	*ret = TAKE_PTR(c);
-	return 0;
+		r = varlink_socket_check_peer(fd, path, also, err);
+	return r < 0 ? r : varlink_sync_new_fd(TAKE_FD(fd), ret, err);
 }
 
 struct varlink_sync *varlink_sync_free(struct varlink_sync *c)

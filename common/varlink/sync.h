@@ -16,6 +16,8 @@ struct varlink_sync;
  * listener is not trusted: see varlink_socket_check_peer(). */
 _must_check_ int varlink_sync_connect(
 	const char *path, uid_t also, struct varlink_sync **ret, struct error *err);
+/* The same on a connected socket (takes fd). */
+_must_check_ int varlink_sync_new_fd(int fd, struct varlink_sync **ret, struct error *err);
 struct varlink_sync *varlink_sync_free(struct varlink_sync *c);
 DEFINE_CLEANUP(struct varlink_sync *, varlink_sync_free)
 

@@ -36,7 +36,10 @@ class Worker(Record):
     stopped it. extra: a person added it beyond the specification. attached: it runs in a user's
     terminal. next_start_us: when a waiting worker starts again. rss_bytes, cpu_ms (of the worker and its
     descendants), last_line and step are set if the caller asked for live figures. saved_step and
-    saved_path: the step and path that it saved on a notice of preemption."""
+    saved_path: the step and path that it saved on a notice of preemption. Of a worker that makes steps,
+    where live figures are asked for or the run has ended: step is the number of its last one, first_step
+    that of its first one, which began at first_step_us; steps is how many it has begun; steps_per_s is
+    measured over the last speed_ms. straggler: how it is slower than the others."""
 
     role: str
     index: int
@@ -60,8 +63,31 @@ class Worker(Record):
     leader: Optional[bool] = None
     next_start_us: Optional[int] = None
     step: Optional[int] = None
+    steps: Optional[int] = None
+    first_step: Optional[int] = None
+    first_step_us: Optional[int] = None
+    steps_per_s: Optional[float] = None
+    speed_ms: Optional[int] = None
+    straggler: Optional[str] = None
     saved_step: Optional[int] = None
     saved_path: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class Goodput(Record):
+    """Where the time of a run has gone: total_ms is the sum of the others, percent the share of
+    working_ms. elasticd-job(5), under speed, defines each part."""
+
+    percent: float
+    total_ms: int
+    working_ms: int
+    waiting_ms: int
+    starting_ms: int
+    stopping_ms: int
+    saving_ms: int
+    hanging_ms: int
+    repeated_ms: int
+    unknown_ms: int
 
 
 @dataclass(frozen=True)
@@ -103,6 +129,7 @@ class Verdict(Record):
     message: str
     root_cause: Optional[Failure] = None
     preemption: Optional[Preemption] = None
+    goodput: Optional[Goodput] = None
 
 
 @dataclass(frozen=True)
@@ -194,14 +221,15 @@ class Host(Record):
 class Job(JobState, Record):
     """A run of a job. attempt is the number of the group's attempt, from 0. restarts counts restarts
     that the restart budget paid for; max_restarts is -1 if only restart.window limits them.
-    restarts_by_cause counts all restarts of the group. next_try_us is set while the run waits in
-    backoff. worker_count is the number of workers, also if workers is left empty. Only elasticd sets
-    agent_silent_since_us, the time of the oldest call that the job's agent has not answered, and
-    agent_silent_reason, which names what is in place of its socket. log_bytes: the room that the run's
-    logs take on the disk, once it has ended. Of a group of several hosts the workers are those of the
-    host that was asked; hosts, preemption, queue and restarts are the group's. note: why they are only
-    what that host knows. silent_workers: how many have missed a heartbeat, where the specification asks
-    for them. etcd_ms: how long etcd took for the last answer to this host."""
+    restarts_by_cause counts all restarts of the group. origin: the specification's. next_try_us is set
+    while the run waits in backoff. worker_count is the number of workers, also if workers is left empty.
+    Only elasticd sets agent_silent_since_us, the time of the oldest call that the job's agent has not
+    answered, and agent_silent_reason, which names what is in place of its socket. log_bytes: the room
+    that the run's logs take on the disk, once it has ended. Of a group of several hosts the workers are
+    those of the host that was asked; hosts, preemption, queue and restarts are the group's. note: why
+    they are only what that host knows. silent_workers: how many have missed a heartbeat, where the
+    specification asks for them. etcd_ms: how long etcd took for the last answer to this host. goodput,
+    of this host's workers, is set if the caller asked for live figures or the run has ended."""
 
     name: str
     run: str
@@ -233,9 +261,11 @@ class Job(JobState, Record):
     preemption: Optional[Preemption] = None
     queue: Optional[WorkQueue] = None
     silent_workers: Optional[int] = None
+    goodput: Optional[Goodput] = None
     hosts: Optional[list[Host]] = None
     etcd_ms: Optional[int] = None
     note: Optional[str] = None
+    origin: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -341,10 +371,11 @@ class WhyAnswer(Record):
 
 
 Worker.kinds = {"exit": (Exit, False)}
-Verdict.kinds = {"root_cause": (Failure, False), "preemption": (Preemption, False)}
+Verdict.kinds = {"root_cause": (Failure, False), "preemption": (Preemption, False), "goodput": (Goodput,
+    False)}
 Failure.kinds = {"exit": (Exit, False)}
 Host.kinds = {"roles": (HostRole, True)}
 Job.kinds = {"workers": (Worker, True), "verdict": (Verdict, False), "preemption": (Preemption, False),
-    "queue": (WorkQueue, False), "hosts": (Host, True)}
+    "queue": (WorkQueue, False), "goodput": (Goodput, False), "hosts": (Host, True)}
 WorkerResult.kinds = {"exit": (Exit, False)}
 WhyAnswer.kinds = {"budget": (Budget, False)}
