@@ -5,24 +5,18 @@ import asyncio
 import json
 import os
 import signal
-import threading
 
 import pytest
 
-from harness import CTL, IFACE, descriptors, have, is_root, other_user, puppet, spec, wait_for
+from harness import IFACE, descriptors, have, is_root, other_user, puppet, spec, wait_for
 from impostor import heard, impostor
-from python_package import PACKAGE, python_with
-
-LIMIT = 60
+from managers import LIMIT, import_package, in_thread
+from python_package import python_with
 
 
 @pytest.fixture
 def elasticd(monkeypatch):
-    monkeypatch.syspath_prepend(str(PACKAGE))
-    monkeypatch.setenv("ELASTICCTL", CTL)
-    monkeypatch.delenv("ELASTICD_HOST", raising=False)
-    import elasticd
-    return elasticd
+    return import_package(monkeypatch)
 
 
 @pytest.fixture
@@ -94,25 +88,6 @@ def test_a_running_job_is_controlled(box, elasticd, m):
     first = job.run
     job.restart()  # of a run that has ended: a new one
     assert job.run != first and job.wait(LIMIT, until="running").run == job.run
-
-
-def in_thread(function):
-    got = []
-
-    def body():
-        try:
-            got.append(function())
-        except Exception as e:
-            got.append(e)
-
-    thread = threading.Thread(target=body, daemon=True)
-    thread.start()
-
-    def joined():
-        thread.join(LIMIT)
-        assert not thread.is_alive(), "the thread still waits"
-        return got[0]
-    return joined
 
 
 def connections(daemon):

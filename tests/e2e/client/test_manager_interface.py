@@ -17,6 +17,7 @@ import typing
 import pytest
 
 from harness import IFACE, ROOT
+from managers import import_package
 from python_package import PACKAGE
 
 TOOL = ROOT / "tests/tools/manager-types"
@@ -37,9 +38,7 @@ FACE = load(TOOL).interface()
 
 @pytest.fixture
 def elasticd(monkeypatch):
-    monkeypatch.syspath_prepend(str(PACKAGE))
-    import elasticd
-    return elasticd
+    return import_package(monkeypatch)
 
 
 def problems(value, of, where):
