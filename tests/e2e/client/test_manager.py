@@ -46,14 +46,15 @@ def test_a_job_from_a_dict_until_its_end(box, m):
     assert job.remove() == 1 and m.jobs(ended=True) == []
 
 
-def test_a_job_from_a_file_and_what_is_wrong_with_one(box, elasticd, m):
+def test_a_job_from_a_file_and_what_is_wrong_with_one(box, elasticd, m, monkeypatch):
     file = box.path("work/job.yaml")
     file.write_text(f"name: filed\nroles:\n- command: {json.dumps(puppet('cwd:c', 'env:e'))}\n"
                     "  env: {A: file}\n")
-    job = m.start(file, cwd=box.path("work"), env={"A": "call", "B": "call"})
+    monkeypatch.chdir(box.path("work"))
+    job = m.start(file, env={"A": "call", "B": "call"})
     assert job.name == "filed" and job.run.startswith("filed_") and job.wait(LIMIT).state == "succeeded"
     assert box.path("work/c").read_text().strip() == str(box.path("work"))
-    assert {"A=file", "B=call"} <= set(box.path("work/e").read_text().split("\0"))
+    assert {"A=file", "B=call", f"PATH={os.environ['PATH']}"} <= set(box.path("work/e").read_text().split("\0"))
     file.write_text("roles:\n- {command: [x], replicas: many}\n")
     with pytest.raises(elasticd.InvalidArgument, match=r"job.yaml:2:\d+: roles\[0\].replicas: "):
         m.start(file)

@@ -118,6 +118,15 @@ def test_ctrl_c_and_death_end_ssh_and_leave_the_job(box, far):
     r = follows.wait()
     assert r.rc == 130 and "left k, which goes on" in r.err and "broke" not in r.err, r
     assert box.ctl("--host=far", "status", "k").rc == 0
+    lines, more = os.pipe()
+    os.write(more, b"1\n")
+    submits = box.ctl_start("--host=far", "task", "submit", "k", "-f", "-", stdin=lines)
+    submits.wait_out("\n")  # the number of the first one
+    os.killpg(submits.pid, signal.SIGINT)
+    r = submits.wait()
+    os.close(lines)
+    os.close(more)
+    assert r.rc == 130 and "1 task" in r.err and "broke" not in r.err, r
     follows = box.ctl_start("--host=far", "logs", "-f", "j")
     follows.wait_out("begun")
     far.kill()

@@ -36,6 +36,7 @@ RECONNECT = 30.0
 ANSWER_TIMEOUT = 60.0
 PATIENCE = 10.0  # beyond the time limit that elasticd itself keeps
 PAUSES = (0.1, 0.2, 0.4, 0.8)
+USUAL_VARIABLES = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "PYTHONPATH")
 LONGEST_MS = 2**53  # of a time limit in the interface
 
 
@@ -197,10 +198,15 @@ class Plans:
     def start(self, spec: Spec, name: Optional[str], cwd: Optional[Path],
               env: Optional[Mapping[str, str]]) -> Plan[tuple[str, str]]:
         document = yield from self.spec(spec)
-        document.update(given(name=name, cwd=None if cwd is None else os.path.abspath(cwd)))
-        if env is not None and isinstance(document.get("roles"), list):
-            document["roles"] = [{**r, "env": {**env, **(r.get("env") or {})}} if isinstance(r, dict) else r
-                                 for r in document["roles"]]
+        if cwd is not None or "cwd" not in document:
+            document["cwd"] = os.path.abspath(cwd or "")
+        if name is not None:
+            document["name"] = name
+        variables = {n: os.environ[n] for n in USUAL_VARIABLES if n in os.environ}
+        variables.update(env or {})
+        if isinstance(document.get("roles"), list):
+            document["roles"] = [{**r, "env": {**variables, **(r.get("env") or {})}}
+                                 if isinstance(r, dict) else r for r in document["roles"]]
         answer = yield from self.call("Start", {"spec": document})
         return member_of(answer, "job", str), member_of(answer, "run", str)
 

@@ -165,9 +165,10 @@ class Manager:
     def start(self, spec: Spec, *, name: Optional[str] = None, cwd: Optional[Path] = None,
               env: Optional[Mapping[str, str]] = None) -> ManagedJob:
         """Starts a job: of a specification (elasticd-job(5)), or of a job file, which elasticctl reads.
-        Returns when the job is on disk, before it runs. name and cwd replace those of the specification; env
-        is for all roles, where they do not set the same variables. AlreadyExists: a job of that name is
-        active."""
+        Returns when the job is on disk, before it runs. name and cwd replace those of the specification;
+        where neither names a directory it is the current one. As with elasticctl, workers get PATH,
+        VIRTUAL_ENV, CONDA_PREFIX, LD_LIBRARY_PATH and PYTHONPATH of this process; env changes these and adds
+        others, and the specification's own come last. AlreadyExists: a job of that name is active."""
         job, run = self._run(self._plans.start(spec, name, cwd, env))
         return ManagedJob(self, job, run)
 
