@@ -54,7 +54,8 @@ def test_a_job_from_a_file_and_what_is_wrong_with_one(box, elasticd, m, monkeypa
     job = m.start(file, env={"A": "call", "B": "call"})
     assert job.name == "filed" and job.run.startswith("filed_") and job.wait(LIMIT).state == "succeeded"
     assert box.path("work/c").read_text().strip() == str(box.path("work"))
-    assert {"A=file", "B=call", f"PATH={os.environ['PATH']}"} <= set(box.path("work/e").read_text().split("\0"))
+    env = box.path("work/e").read_text().split("\0")
+    assert {"A=file", "B=call", f"PATH={os.environ['PATH']}"} <= set(env)
     file.write_text("roles:\n- {command: [x], replicas: many}\n")
     with pytest.raises(elasticd.InvalidArgument, match=r"job.yaml:2:\d+: roles\[0\].replicas: "):
         m.start(file)

@@ -57,7 +57,7 @@ def bridges():
 
 
 def test_verbs_calls_and_streams_go_through_ssh(box, far):
-    r = box.ctl("--host=far", "start", "--name=j", "--wait", "--no-python", "--", "sh", "-c", "echo hi; exit 7")
+    r = box.ctl("--host=far", "start", "--name=j", "--wait", "--no-python", "sh", "-c", "echo hi; exit 7")
     assert r.rc == 7, r
     assert box.ctl("--host", "far", "logs", "-f", "--raw", "j").out == "hi\n"
     env = {"ELASTICD_HOST": "far"}
@@ -112,7 +112,7 @@ def test_ctrl_c_and_death_end_ssh_and_leave_the_job(box, far):
         os.killpg(follows.pid, signo) if signo == signal.SIGINT else follows.signal(signo)
         assert follows.wait().rc == -signo
         wait_for(lambda: not bridges(), "/proc", what="ssh to end")
-    follows = box.ctl_start("--host=far", "start", "--follow", "--name=k", "--", *puppet("print:begun", "hang"))
+    follows = box.ctl_start("--host=far", "start", "--follow", "--name=k", *puppet("print:begun", "hang"))
     follows.wait_out("begun")
     os.killpg(follows.pid, signal.SIGINT)  # as the terminal sends it, to all of them
     r = follows.wait()
