@@ -33,6 +33,7 @@
 
 enum {
 	DOORS_MS = 1000,
+	HURRY_MS = 500,
 	RESERVED_CONNECTIONS = 64,
 	MESSAGE_UNITS = 512 << 10, /* the most that others wait for one message to be handled */
 };
@@ -426,6 +427,7 @@ struct daemon *daemon_free(struct daemon *d)
 	scopes_free(d->scopes);
 	notify_free(d->notify);
 	loop_timer_free(d->doors);
+	loop_timer_free(d->hurry);
 	access_free(d->access);
 	budget_free(d->budget);
 	budget_free(d->kept);
@@ -473,6 +475,11 @@ static void on_all_ended(void *arg)
 	if (call)
 		varlink_reply(call, NULL);
 	varlink_server_drain(d->server, on_drained, d);
+	/* Streams and waits may be open for ever. */
+	if (loop_timer_new(d->loop, on_drained, d, &d->hurry) < 0)
+		daemon_leave(d);
+	else
+		loop_timer_arm(d->hurry, HURRY_MS);
 }
 
 static void on_may_leave(void *arg)

@@ -56,6 +56,7 @@ struct daemon {
 	struct notify *notify;
 	struct varlink_server *server;
 	struct loop_timer *doors; /* how long the control socket waits for agents at the start */
+	struct loop_timer *hurry; /* Shutdown was answered: open calls have so much time */
 	bool open;
 	bool leaving;		       /* Shutdown was called: no job is started any more */
 	bool terminating;	       /* elasticd got a signal that ends it */

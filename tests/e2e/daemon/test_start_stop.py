@@ -273,6 +273,17 @@ def test_leaving_start_follow_leaves_the_job(box, daemon):
     assert daemon.wait("f", until="running")["state"] == "running"
 
 
+def test_shutdown_waits_for_no_reader_and_no_waiter(box, daemon):
+    daemon.submit(spec("hang", name="j"))
+    daemon.wait("j", until="running")
+    with daemon.connect() as reads, daemon.connect() as waits:
+        assert next(reads.stream("Events", job="j", follow=True))
+        waits.send("Wait", job="j")
+        assert box.ctl("shutdown").rc == 0
+        assert daemon.program.wait(timeout=20).rc == 0
+    daemon.start()
+
+
 def test_shutdown_leaves_jobs_and_with_stop_jobs_ends_them(box, daemon):
     name, run = daemon.submit(spec("hang", name="stay"))
     pid = daemon.wait(name, until="running")["workers"][0]["pid"]
