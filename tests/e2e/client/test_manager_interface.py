@@ -146,6 +146,7 @@ VERBS = [
     (lambda m: m.job("j").remove(logs=True), None),
     (lambda m: m.job("j").errors(2), "Failure"),
     (lambda m: m.job("j").results(), "WorkerResult"),
+    (lambda m: m.job("j").spec(), None),
     (lambda m: m.job("j").why(), "WhyAnswer"),
 ]
 STREAMS = [
@@ -170,8 +171,8 @@ def checked(server, results):
                 same(record, expected(kind))
     assert not server.wrong, server.wrong
     assert set(server.calls) == {"Start", "Validate", "List", "Ping", "Version", "Status", "Wait", "Stop",
-                                 "Restart", "Kill", "Scale", "Preempt", "Remove", "Errors", "Results", "Why",
-                                 "Events", "Logs"}
+                                 "Restart", "Kill", "Scale", "Preempt", "Remove", "Errors", "Results", "Spec",
+                                 "Why", "Events", "Logs"}
 
 
 def test_each_call_and_each_answer_is_of_the_interface(box, elasticd, server):

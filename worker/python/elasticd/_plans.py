@@ -222,6 +222,11 @@ class Plans:
         answer = yield from self.call("Status", given(job=job, live=live or None))
         return Job.of(member_of(answer, "job", dict))
 
+    def spec_of(self, job: str) -> Plan[dict[str, Any]]:
+        answer = yield from self.call("Spec", {"job": job})
+        spec: dict[str, Any] = member_of(answer, "spec", dict)
+        return spec
+
     def why(self, job: str) -> Plan[WhyAnswer]:
         return WhyAnswer.of((yield from self.call("Why", {"job": job})))
 

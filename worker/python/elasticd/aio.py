@@ -268,6 +268,9 @@ class ManagedJob:
     async def results(self) -> list[WorkerResult]:
         return await self._manager._run(self._plans.results(self._job))
 
+    async def spec(self) -> dict[str, Any]:
+        return await self._manager._run(self._plans.spec_of(self._job))
+
     async def why(self) -> WhyAnswer:
         return await self._manager._run(self._plans.why(self._job))
 

@@ -347,6 +347,10 @@ class ManagedJob:
         """The results and errors that workers reported."""
         return self._manager._run(self._plans.results(self._job))
 
+    def spec(self) -> dict[str, Any]:
+        """The specification that the run was started with."""
+        return self._manager._run(self._plans.spec_of(self._job))
+
     def why(self) -> WhyAnswer:
         """The restart budget: what was counted, what is left, when the next attempt is."""
         return self._manager._run(self._plans.why(self._job))
