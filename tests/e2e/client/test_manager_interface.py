@@ -17,7 +17,7 @@ import typing
 import pytest
 
 from harness import IFACE, ROOT
-from managers import import_package
+from managers import LIMIT, import_package
 from python_package import PACKAGE
 
 TOOL = ROOT / "tests/tools/manager-types"
@@ -78,24 +78,36 @@ class Server:
     """Answers on one end of as many connections as come."""
 
     def __init__(self, path):
-        self.calls, self.wrong = [], []
+        self.calls, self.wrong, self.threads = [], [], []
         self.listening = socket.socket(socket.AF_UNIX)
         self.listening.bind(path)
         self.listening.listen()
-        threading.Thread(target=self.accept, daemon=True).start()
+        self.begin(self.accept)
+
+    def begin(self, *call):
+        self.threads.append(threading.Thread(target=call[0], args=call[1:], daemon=True))
+        self.threads[-1].start()
 
     def accept(self):
         with contextlib.suppress(OSError):
             while True:
-                threading.Thread(target=self.serve, args=self.listening.accept()[:1], daemon=True).start()
+                self.begin(self.serve, self.listening.accept()[0])
+
+    def close(self):
+        """Leaves no thread: other tests are about processes that have only one."""
+        self.listening.shutdown(socket.SHUT_RDWR)
+        for thread in self.threads:
+            thread.join(LIMIT)
+        self.listening.close()
 
     def serve(self, peer):
         data = b""
-        while chunk := peer.recv(65536):
-            data += chunk
-            while b"\0" in data:
-                message, data = data.split(b"\0", 1)
-                peer.sendall(json.dumps(self.answer(json.loads(message))).encode() + b"\0")
+        with peer:
+            while chunk := peer.recv(65536):
+                data += chunk
+                while b"\0" in data:
+                    message, data = data.split(b"\0", 1)
+                    peer.sendall(json.dumps(self.answer(json.loads(message))).encode() + b"\0")
 
     def answer(self, call):
         name = call["method"][len(IFACE):]
@@ -113,7 +125,7 @@ class Server:
 def server(box):
     server = Server(str(box.path("s")))
     yield server
-    server.listening.close()
+    server.close()
 
 
 def same(record, data):
