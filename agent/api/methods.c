@@ -78,10 +78,14 @@ static int method_version(struct varlink_call *call, json_t *p, void *arg)
 static int method_status(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct supervisor *sv = arg;
-	json_t *answer = json_object();
+	struct error err = { 0 };
+	json_t *job;
+	int r = job_json_asked(sv, p, &job, &err);
 
-	json_put(answer, "job", job_json(sv, json_get_bool(p, "live", false)));
-	return varlink_reply(call, answer);
+	if (r == -EINVAL)
+		return varlink_error(call, "InvalidArgument",
+			manager_invalid("ranks", json_get_string(p, "ranks", ""), err.text));
+	return r < 0 ? r : varlink_reply(call, json_pack("{s:o}", "job", job));
 }
 
 static int method_list(struct varlink_call *call, json_t *p, void *arg)

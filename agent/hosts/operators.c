@@ -233,11 +233,14 @@ static json_t *answer_status(
 {
 	static const char *const shared[] = { "hosts", "preemption", "queue", "restarts",
 		"max_restarts", "next_try_us" };
-	json_t *job = job_json(m->sv, json_get_bool(p, "live", false)), *host;
+	struct error err = { 0 };
+	json_t *job, *host;
 	const json_t *theirs = json_get_object(group, "job");
 	int64_t offset = m->clock.clock_known ? m->clock.offset_us : 0;
 	size_t i;
 
+	if (job_json_asked(m->sv, p, &job, &err) < 0)
+		job = job_json(m->sv, false);
 	for (i = 0; i < sizeof(shared) / sizeof(shared[0]); i++)
 		if (json_object_get(theirs, shared[i]))
 			json_put(

@@ -253,6 +253,19 @@ bool cgroup_populated(const struct cgroup *c)
 	       strstr(buf, "populated 1");
 }
 
+void cgroup_usage(const struct cgroup *c, int64_t *ret_memory_bytes, int64_t *ret_cpu_ms)
+{
+	char text[1024] = "";
+	const char *at = NULL;
+
+	if (c && !cgroup_read(c->fd, "cpu.stat", text, sizeof(text)))
+		at = strstr(text, "usage_usec ");
+	*ret_cpu_ms = at ? strtoll(at + strlen("usage_usec "), NULL, 10) / 1000 : -1;
+	*ret_memory_bytes = -1;
+	if (c && !cgroup_read(c->fd, "memory.current", text, sizeof(text)) && *text)
+		*ret_memory_bytes = strtoll(text, NULL, 10);
+}
+
 /* Moves the agent and its guard to a leaf, since only leaves may hold processes. */
 static void cgroup_leave_inner(int own)
 {

@@ -61,6 +61,10 @@ int cgroup_kill(struct cgroup *c);
 /* True when a living process is in it; false also when that cannot be read. */
 bool cgroup_populated(const struct cgroup *c);
 
+/* How much memory it has now, page cache included, and how much CPU time all processes that were in
+ * it have used; -1 where the kernel does not count that here. */
+void cgroup_usage(const struct cgroup *c, int64_t *ret_memory_bytes, int64_t *ret_cpu_ms);
+
 /*
  * Sets limits. exclusive: the agent's own cgroup holds only the agent and its guard, so both may be
  * moved to a leaf of it to hand down controllers. Returns 0, or a negative errno with err naming

@@ -5,6 +5,7 @@
 #include "common/base/proc.h"
 #include "common/text/duration.h"
 #include "common/text/json.h"
+#include "common/text/ranks.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -31,35 +32,25 @@ json_t *job_json_verdict(const struct supervisor *sv)
 	return j;
 }
 
-struct job_json_usage {
-	struct proc_stat *procs;
-	size_t n;
-};
-
 /* Memory and CPU of a worker and of all that is below it. */
-static void job_json_live(const struct supervisor *sv, const struct worker *w,
-	const struct job_json_usage *u, json_t *j)
+static void job_json_live(const struct supervisor *sv, const struct worker *w, json_t *j)
 {
-	_cleanup_free_ struct proc_stat *mine = NULL;
+	_cleanup_free_ struct proc_stat *below = NULL;
 	_cleanup_free_ char *line = logs_last_line(sv->logs, w->local_rank);
 	struct proc_stat self;
 	uint64_t rss, cpu;
-	size_t n;
+	size_t n = 0;
 
 	if (line)
 		json_put(j, "last_line", json_text(line));
-	if (!worker_alive(w) || proc_stat_read(w->pid, &self) < 0)
+	if (!worker_alive(w) || proc_stat_read(w->pid, &self) < 0 ||
+		proc_stat_below(w->pid, &below, &n) < 0)
 		return;
 	rss = self.rss_bytes;
 	cpu = self.cpu_ms;
-	mine = malloc((u->n + 1) * sizeof(*mine));
-	if (!mine)
-		return;
-	memcpy(mine, u->procs, u->n * sizeof(*mine));
-	n = proc_keep_descendants(mine, u->n, w->pid);
 	for (size_t i = 0; i < n; i++) {
-		rss += mine[i].rss_bytes;
-		cpu += mine[i].cpu_ms;
+		rss += below[i].rss_bytes;
+		cpu += below[i].cpu_ms;
 	}
 	json_put(j, "rss_bytes", json_integer((json_int_t)rss));
 	json_put(j, "cpu_ms", json_integer((json_int_t)cpu));
@@ -71,16 +62,17 @@ static bool job_json_is_alone(const struct supervisor *sv, const struct worker *
 	return w->role && spec_scope_worker(sv->spec, w->role);
 }
 
-static json_t *job_json_workers(const struct supervisor *sv, bool live)
+/* only: NULL for all. */
+static json_t *job_json_workers(const struct supervisor *sv, bool live, const struct ranks *only)
 {
 	json_t *list = json_array();
-	struct job_json_usage usage = { 0 };
 
-	if (live && !proc_stat_all(&usage.procs, &usage.n))
-		usage.n = proc_keep_descendants(usage.procs, usage.n, getpid());
 	for (int i = 0; i < sv->n_workers; i++) {
-		json_t *j = worker_json(&sv->workers[i]);
+		json_t *j;
 
+		if (only && !ranks_contains(only, sv->workers[i].rank))
+			continue;
+		j = worker_json(&sv->workers[i]);
 		json_put(j, "restarts",
 			json_integer(
 				sv->workers[i].restarts + (sv->attempt < 0 ? 0 : sv->attempt)));
@@ -88,11 +80,10 @@ static json_t *job_json_workers(const struct supervisor *sv, bool live)
 			json_put(j, "max_restarts",
 				json_integer(spec_restart_of(sv->spec, sv->workers[i].role)->max));
 		if (live || sv->ended) /* the record of an ended run keeps each last line */
-			job_json_live(sv, &sv->workers[i], &usage, j);
+			job_json_live(sv, &sv->workers[i], j);
 		FEATURES_CALL(sv, describe_worker, sv, &sv->workers[i], j, live || sv->ended);
 		json_array_append_new(list, j);
 	}
-	free(usage.procs);
 	return list;
 }
 
@@ -117,7 +108,18 @@ static json_t *job_json_causes(const int by_cause[RESTART_N_CAUSES])
 	return causes;
 }
 
-json_t *job_json(const struct supervisor *sv, bool live)
+static void job_json_usage(const struct supervisor *sv, json_t *j)
+{
+	int64_t memory, cpu;
+
+	cgroup_usage(sv->cgroup, &memory, &cpu);
+	if (memory >= 0)
+		json_put(j, "memory_bytes", json_integer(memory));
+	if (cpu >= 0)
+		json_put(j, "cpu_ms", json_integer(cpu));
+}
+
+static json_t *job_json_of(const struct supervisor *sv, bool live, const struct ranks *only)
 {
 	_cleanup_free_ char *command = spec_command_line(sv->spec);
 	json_t *j = json_object();
@@ -146,9 +148,27 @@ json_t *job_json(const struct supervisor *sv, bool live)
 		json_put(j, "log_dir", json_text(logs_run_dir(sv->logs)));
 	if (sv->log_bytes)
 		json_put(j, "log_bytes", json_integer(sv->log_bytes));
+	if (live)
+		job_json_usage(sv, j);
 	FEATURES_CALL(sv, describe_job, sv, j, live || sv->ended);
-	json_put(j, "workers", job_json_workers(sv, live));
+	json_put(j, "workers", job_json_workers(sv, live, only));
 	return j;
+}
+
+json_t *job_json(const struct supervisor *sv, bool live)
+{
+	return job_json_of(sv, live, NULL);
+}
+
+int job_json_asked(const struct supervisor *sv, const json_t *p, json_t **ret, struct error *err)
+{
+	_cleanup_(ranks_fini) struct ranks only = { 0 };
+	const char *text = json_get_string(p, "ranks", NULL);
+	int r = text ? ranks_parse(&only, text, "ranks", err) : 0;
+
+	if (r == 0)
+		*ret = job_json_of(sv, json_get_bool(p, "live", false), text ? &only : NULL);
+	return r;
 }
 
 json_t *job_json_budget(const struct supervisor *sv)

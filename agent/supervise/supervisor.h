@@ -245,6 +245,9 @@ void reap_ends_seen(struct supervisor *sv);
 /* --- the job as JSON; all return owned JSON --- */
 
 json_t *job_json(const struct supervisor *sv, bool live);
+/* As the parameters of a call of Status ask for it. -EINVAL: its ranks are none. */
+_must_check_ int job_json_asked(
+	const struct supervisor *sv, const json_t *p, json_t **ret, struct error *err);
 json_t *job_json_budget(const struct supervisor *sv);
 json_t *job_json_verdict(const struct supervisor *sv);
 json_t *job_json_failures(struct supervisor *sv, int attempt); /* -1: the newest with any */

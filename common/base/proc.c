@@ -69,32 +69,104 @@ int proc_stat_read(pid_t pid, struct proc_stat *ret)
 	return proc_parse_stat(buf, ret);
 }
 
+struct proc_list {
+	struct proc_stat *procs;
+	size_t n, cap;
+};
+
+/* Adds a process, unless it is gone. Returns 0 or -ENOMEM. */
+static int proc_list_add(struct proc_list *l, pid_t pid)
+{
+	if (l->n == l->cap) {
+		size_t cap = l->cap ? l->cap * 2 : 16;
+		struct proc_stat *bigger = reallocarray(l->procs, cap, sizeof(*bigger));
+
+		if (!bigger)
+			return -ENOMEM;
+		l->procs = bigger;
+		l->cap = cap;
+	}
+	if (!proc_stat_read(pid, &l->procs[l->n]))
+		l->n++;
+	return 0;
+}
+
+/* Adds the children of one thread. */
+static int proc_list_children(struct proc_list *l, int task_dir, const char *tid)
+{
+	_cleanup_close_ int fd = -1;
+	_cleanup_file_ FILE *f = NULL;
+	char path[64];
+	int pid, r = 0;
+
+	snprintf(path, sizeof(path), "%.32s/children", tid);
+	fd = openat(task_dir, path, O_RDONLY | O_CLOEXEC);
+	f = fd < 0 ? NULL : fdopen(fd, "r");
+	if (!f)
+		return fd < 0 && errno == ENOENT ? 0 : -errno;
+	TAKE_FD(fd);
+	while (!r && fscanf(f, "%d", &pid) == 1)
+		r = proc_list_add(l, pid);
+	return r;
+}
+
+/* Adds the children of all threads of a process. */
+static int proc_list_below(struct proc_list *l, pid_t pid)
+{
+	_cleanup_dir_ DIR *d = NULL;
+	struct dirent *e;
+	char path[64];
+	int r = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	d = opendir(path);
+	while (!r && d && (e = readdir(d)))
+		if (isdigit((unsigned char)e->d_name[0]))
+			r = proc_list_children(l, dirfd(d), e->d_name);
+	return r;
+}
+
 int proc_stat_all(struct proc_stat **ret, size_t *ret_n)
 {
 	_cleanup_dir_ DIR *d = opendir("/proc");
-	_cleanup_free_ struct proc_stat *procs = NULL;
-	size_t n = 0, cap = 0;
+	struct proc_list l = { 0 };
 	struct dirent *e;
+	int r = 0;
 
 	if (!d)
 		return -errno;
-	while ((e = readdir(d))) {
-		if (!isdigit((unsigned char)e->d_name[0]))
-			continue;
-		if (n == cap) {
-			struct proc_stat *bigger;
-
-			cap = cap ? cap * 2 : 128;
-			bigger = reallocarray(procs, cap, sizeof(*procs));
-			if (!bigger)
-				return -ENOMEM;
-			procs = bigger;
-		}
-		if (!proc_stat_read((pid_t)strtol(e->d_name, NULL, 10), &procs[n]))
-			n++;
+	while (!r && (e = readdir(d)))
+		if (isdigit((unsigned char)e->d_name[0]))
+			r = proc_list_add(&l, (pid_t)strtol(e->d_name, NULL, 10));
+	if (r < 0) {
+		free(l.procs);
+		return r;
 	}
-	*ret = TAKE_PTR(procs);
-	*ret_n = n;
+	*ret = l.procs;
+	*ret_n = l.n;
+	return 0;
+}
+
+int proc_stat_below(pid_t root, struct proc_stat **ret, size_t *ret_n)
+{
+	struct proc_list l = { 0 };
+	int r;
+
+	if (access("/proc/thread-self/children", R_OK) < 0) {
+		r = proc_stat_all(ret, ret_n);
+		if (!r)
+			*ret_n = proc_keep_descendants(*ret, *ret_n, root);
+		return r;
+	}
+	r = proc_list_below(&l, root);
+	for (size_t i = 0; !r && i < l.n; i++)
+		r = proc_list_below(&l, l.procs[i].pid);
+	if (r < 0) {
+		free(l.procs);
+		return r;
+	}
+	*ret = l.procs;
+	*ret_n = l.n;
 	return 0;
 }
 

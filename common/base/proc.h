@@ -27,6 +27,12 @@ int proc_stat_all(struct proc_stat **ret, size_t *ret_n) __attribute__((warn_unu
  * returns how many are left. */
 size_t proc_keep_descendants(struct proc_stat *procs, size_t n, pid_t root);
 
+/* The descendants of root (without root), parents before their children; ret is an owned array of
+ * n. Looks at these processes alone if the kernel lists children (CONFIG_PROC_CHILDREN), else at
+ * all of the host. Returns 0 or a negative errno. */
+int proc_stat_below(pid_t root, struct proc_stat **ret, size_t *ret_n)
+	__attribute__((warn_unused_result));
+
 /* Whether the initial environment of pid has exactly this "NAME=value" entry: 1 or 0; -EAGAIN if
  * the process is in the middle of execve(), when /proc shows only a part of it or nothing; -ESRCH
  * if it is gone or dead; or another negative errno. */

@@ -5,6 +5,7 @@
 #include "common/base/proc.h"
 #include "common/spec/spec.h"
 #include "common/text/json.h"
+#include "common/text/ranks.h"
 #include "common/varlink/manager_error.h"
 #include "daemon/api/host_notices.h"
 #include "daemon/api/preempt_method.h"
@@ -197,18 +198,24 @@ static int on_status(struct varlink_call *call, json_t *params, void *arg)
 {
 	struct daemon *d = arg;
 	struct job *j = methods_job(d, call, params);
+	const char *ranks = json_get_string(params, "ranks", NULL);
+	_cleanup_(ranks_fini) struct ranks only = { 0 };
 	struct error err = { 0 };
 	int r;
 
 	if (!j)
 		return 0;
+	if (ranks && ranks_parse(&only, ranks, NULL, &err) < 0)
+		return varlink_error(
+			call, "InvalidArgument", manager_invalid("ranks", ranks, err.text));
 	if ((json_get_bool(params, "live", false) || j->mirror.several) && j->life == LIFE_LINKED &&
 		!j->mirror.silent_us)
 		return relay_begin(d->relays, call, j, params);
 	r = job_load_text(j, &err);
 	if (r < 0)
 		return methods_failed(call, r, err.text);
-	r = varlink_reply_text(call, j->mirror.text, j->mirror.text_len);
+	r = ranks ? varlink_reply(call, json_pack("{s:o}", "job", mirror_job_of(&j->mirror, &only)))
+		  : varlink_reply_text(call, j->mirror.text, j->mirror.text_len);
 	job_drop_text(j);
 	return r;
 }

@@ -8,6 +8,7 @@
 #include "common/base/signals.h"
 #include "common/base/user_name.h"
 #include "common/text/json.h"
+#include "common/text/ranks.h"
 #include "common/varlink/client.h"
 #include "common/varlink/manager_error.h"
 #include "daemon/api/agent_call.h"
@@ -307,10 +308,16 @@ static void broke(struct relay *r)
 static void finish_afterwards(struct relay *r, json_t *events)
 {
 	_cleanup_json_ json_t *answer = json_object();
+	const char *ranks = json_get_string(r->params, "ranks", NULL);
+	_cleanup_(ranks_fini) struct ranks only = { 0 };
 	struct error err = { 0 };
 	int code = job_load_text(r->job, &err);
 
-	if (!code && json_put(answer, "job", mirror_job(&r->job->mirror)) < 0)
+	if (!code && ranks)
+		code = ranks_parse(&only, ranks, "ranks", &err);
+	if (!code && json_put(answer, "job",
+			     ranks ? mirror_job_of(&r->job->mirror, &only)
+				   : mirror_job(&r->job->mirror)) < 0)
 		code = error_set(&err, -ENOMEM, "out of memory");
 	if (!code && events && json_put(answer, "events", json_incref(events)) < 0)
 		code = error_set(&err, -ENOMEM, "out of memory");

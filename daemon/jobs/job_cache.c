@@ -383,6 +383,17 @@ json_t *mirror_job(const struct mirror *m)
 	return json_incref(json_object_get(answer, "job"));
 }
 
+json_t *mirror_job_of(const struct mirror *m, const struct ranks *only)
+{
+	json_t *job = mirror_job(m), *workers = json_get_array(job, "workers");
+
+	for (size_t i = json_array_size(workers); i-- > 0;)
+		if (!ranks_contains(
+			    only, (int)json_get_int(json_array_get(workers, i), "rank", -1)))
+			json_array_remove(workers, i);
+	return job;
+}
+
 int mirror_reason(
 	struct mirror *m, const struct job_record *r, const char *reason, struct error *err)
 {

@@ -10,6 +10,7 @@
 #include "common/base/cleanup.h"
 #include "common/base/error.h"
 #include "common/spec/spec.h"
+#include "common/text/ranks.h"
 #include "daemon/jobs/record.h"
 
 #include <jansson.h>
@@ -100,6 +101,8 @@ _must_check_ int mirror_cut(struct mirror *m);
 
 /* The Job object of text, parsed. Returns owned or NULL (no memory, or dropped). */
 json_t *mirror_job(const struct mirror *m);
+/* The same with only these workers. */
+json_t *mirror_job_of(const struct mirror *m, const struct ranks *only);
 
 const char *mirror_state_name(enum mirror_state state);
 bool mirror_state_ended(enum mirror_state state);

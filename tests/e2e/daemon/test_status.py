@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from harness import PUPPET, spec, wait_file, wait_for
+from harness import PUPPET, VarlinkError, spec, wait_file, wait_for
 
 
 def test_every_rank_has_its_figures(box, daemon):
@@ -127,6 +127,26 @@ def test_a_worker_is_addressed_by_role_and_index(box, daemon):
     wait_for(lambda: "I am 2" in box.ctl("logs", "j/worker:2").out, what="its line")
     out = box.ctl("logs", "j/worker:2").out
     assert "I am 2" in out and "I am 1" not in out
+
+
+def test_some_of_the_workers_are_asked_for(box, daemon):
+    name, run = daemon.submit(spec("print:up", f"touch:{box.path('up')}.%r", "hang", replicas=3,
+                                   logs={"redirects": 3}))
+    for rank in range(3):
+        wait_file(box.path(f"up.{rank}"))
+
+    def ranks(**more):
+        return [w["rank"] for w in daemon.call("Status", job=run, **more)["job"]["workers"]]
+
+    live = daemon.call("Status", job=name, live=True, ranks="0,2")["job"]
+    assert [(w["rank"], w["last_line"]) for w in live["workers"]] == [(0, "up"), (2, "up")]
+    assert all(w["rss_bytes"] > 0 for w in live["workers"]), live
+    assert ranks(ranks="1") == [1] and ranks() == [0, 1, 2]
+    for live in (False, True):
+        with pytest.raises(VarlinkError, match="InvalidArgument"):
+            daemon.call("Status", job=run, live=live, ranks="2-1")
+    box.ctl("stop", name)
+    assert ranks(ranks="1-9", live=True) == [1, 2] and ranks(ranks="0") == [0]
 
 
 @pytest.mark.parametrize("verb", ["status", "logs", "kill", "stop", "restart", "dump", "attach"])

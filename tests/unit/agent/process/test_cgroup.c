@@ -100,11 +100,15 @@ START_TEST(without_a_cgroup_every_call_is_harmless)
 		.memory_max = 1 << 30, .cpu_weight = SPEC_UNSET, .tasks_max = 10
 	};
 	struct error err = { 0 };
+	int64_t memory, cpu;
 
 	ck_assert_int_eq(cgroup_fd(NULL), -1);
 	ck_assert_ptr_null(cgroup_dir(NULL));
 	ck_assert(!cgroup_populated(NULL));
 	ck_assert_int_lt(cgroup_kill(NULL), 0);
+	cgroup_usage(NULL, &memory, &cpu);
+	ck_assert_int_eq(memory, -1);
+	ck_assert_int_eq(cpu, -1);
 	ck_assert_ptr_null(cgroup_free(NULL));
 	cgroup_begin(NULL, 0);
 	cgroup_close(NULL);
@@ -366,6 +370,26 @@ START_TEST(the_first_limit_that_does_not_hold_is_named)
 }
 END_TEST
 
+START_TEST(it_counts_what_its_processes_have_used)
+{
+	int64_t memory, cpu;
+	int end;
+	pid_t pid;
+
+	cgroup_begin(group, 0);
+	pid = shell("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo ready; exec sleep 1000",
+		&end);
+	cgroup_usage(group, &memory, &cpu);
+	ck_assert_int_gt(cpu, 0);
+	if (memory != -1) /* the controller is not everywhere */
+		ck_assert_int_gt(memory, 4096);
+	ck_assert_int_eq(cgroup_kill(group), 0);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	close(end);
+	wait_empty();
+}
+END_TEST
+
 static void add_writable(TCase *t)
 {
 	tcase_add_test(t, it_is_a_directory_of_the_run_that_vanishes_with_it);
@@ -375,6 +399,7 @@ static void add_writable(TCase *t)
 	tcase_add_test(t, after_a_kill_the_next_attempt_lives);
 	tcase_add_test(t, a_guard_that_has_let_go_of_it_takes_it_again);
 	tcase_add_test(t, the_next_agent_takes_over_what_the_last_one_left);
+	tcase_add_test(t, it_counts_what_its_processes_have_used);
 	tcase_add_test(t, a_limit_is_set_or_named);
 	tcase_add_test(t, the_first_limit_that_does_not_hold_is_named);
 }

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -169,6 +170,70 @@ START_TEST(a_loop_through_the_root_ends)
 	ck_assert_uint_eq(proc_keep_descendants(procs, 3, 10), 2);
 	ck_assert_int_eq(count_pid(procs, 2, 10), 0);
 	ck_assert_uint_eq(proc_keep_descendants(procs, 0, 10), 0);
+}
+END_TEST
+
+/* A process that says that it is there, and ends when the last holder of the pipe has let go. */
+static pid_t fork_held(const int *hold, const int *told)
+{
+	pid_t pid = fork();
+	char byte;
+
+	if (pid != 0)
+		return pid;
+	close(hold[1]);
+	_exit(write(told[1], "r", 1) == 1 && read(hold[0], &byte, 1) == 0 ? 0 : 1);
+}
+
+static int hold[2], told[2];
+
+static void *fork_in_thread(void *arg)
+{
+	fork_held(hold, told);
+	pause(); /* the child of a thread that ends would go to another one */
+	return NULL;
+}
+
+static void held_with_two_threads(void)
+{
+	pthread_t thread;
+	char byte;
+
+	fork_held(hold, told);
+	if (pthread_create(&thread, NULL, fork_in_thread, NULL) != 0)
+		_exit(1);
+	close(hold[1]);
+	_exit(read(hold[0], &byte, 1) == 0 ? 0 : 1);
+}
+
+START_TEST(those_below_a_process_are_found_by_all_its_threads)
+{
+	_cleanup_free_ struct proc_stat *procs = NULL;
+	size_t n = 0;
+	char byte;
+	pid_t pid;
+
+	ck_assert_int_eq(pipe2(hold, O_CLOEXEC), 0);
+	ck_assert_int_eq(pipe2(told, O_CLOEXEC), 0);
+	pid = fork();
+	if (pid == 0)
+		held_with_two_threads();
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(read(told[0], &byte, 1), 1);
+	ck_assert_int_eq(proc_stat_below(pid, &procs, &n), 0);
+	ck_assert_uint_eq(n, 2);
+	ck_assert_int_eq(procs[0].ppid, pid);
+	ck_assert_int_eq(procs[1].ppid, pid);
+	free(TAKE_PTR(procs));
+	ck_assert_int_eq(proc_stat_below(getpid(), &procs, &n), 0);
+	ck_assert_uint_eq(n, 3);
+	ck_assert_int_eq(procs[0].pid, pid); /* parents before their children */
+	for (int i = 0; i < 2; i++)
+		close(hold[i]), close(told[i]);
+	ck_assert_int_eq(child_end(pid), 0);
+	free(TAKE_PTR(procs));
+	ck_assert_int_eq(proc_stat_below(pid, &procs, &n), 0);
+	ck_assert_uint_eq(n, 0);
 }
 END_TEST
 
@@ -357,6 +422,7 @@ int main(void)
 	tcase_add_test(t, all_processes_are_listed_once);
 	tcase_add_test(t, descendants_are_found_in_whatever_order_they_are_listed);
 	tcase_add_test(t, a_loop_through_the_root_ends);
+	tcase_add_test(t, those_below_a_process_are_found_by_all_its_threads);
 	tcase_add_test(t, an_entry_of_the_environment_is_compared_whole);
 	tcase_add_test(t, long_entries_do_not_hide_others);
 	tcase_add_test(t, the_tail_of_a_long_entry_is_no_entry);
