@@ -62,6 +62,12 @@ client_SRC := \
 	client/queue/progress.c \
 	client/queue/watch.c \
 	client/queue/work_program.c \
+	client/top/columns.c \
+	client/top/list.c \
+	client/top/run.c \
+	client/top/terminal.c \
+	client/top/top.c \
+	client/top/view.c \
 	client/verbs/cmd_admin.c \
 	client/verbs/cmd_attach.c \
 	client/verbs/cmd_bridge.c \
@@ -84,6 +90,7 @@ client_SRC := \
 	client/verbs/cmd_queue_work.c \
 	client/verbs/cmd_start.c \
 	client/verbs/cmd_status.c \
+	client/verbs/cmd_top.c \
 	client/verbs/cmd_update.c \
 	client/verbs/cmd_validate.c \
 	client/verbs/cmd_wait.c \

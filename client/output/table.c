@@ -34,8 +34,7 @@ static int char_width(unsigned c)
 	return w < 0 ? 1 : w;
 }
 
-/* How many bytes of text fit into max columns; ret_width is the width of these. */
-static size_t fitting(const char *text, int max, int *ret_width)
+size_t table_fitting(const char *text, int max, int *ret_width)
 {
 	size_t len = strlen(text), i = 0;
 	int width = 0;
@@ -58,7 +57,7 @@ int table_width(const char *text)
 {
 	int width;
 
-	fitting(text, -1, &width);
+	table_fitting(text, -1, &width);
 	return width;
 }
 
@@ -238,7 +237,7 @@ static void print_cell(FILE *f, const struct cell *c, int width, bool right, boo
 	int shown = c->width;
 
 	if (cut)
-		len = fitting(text, width - 1, &shown);
+		len = table_fitting(text, width - 1, &shown);
 	if (right)
 		spaces(f, width - shown - cut);
 	if (style->color && len > 0)

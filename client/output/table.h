@@ -56,3 +56,5 @@ void table_print(const struct table *t, FILE *f, const struct table_style *style
 
 /* How many columns text needs on a terminal. */
 int table_width(const char *text);
+/* How many bytes of text fit into max columns (-1: no limit); ret_width is their width. */
+size_t table_fitting(const char *text, int max, int *ret_width);

@@ -160,6 +160,11 @@ static const struct arg_option plot_options[] = {
 	{ NULL },
 };
 
+static const struct arg_option top_options[] = {
+	{ "once", NULL, "print the table once, as where standard output is no terminal", NULL, 0 },
+	{ NULL },
+};
+
 static const struct arg_option rm_options[] = {
 	ALL_OPTION("all runs that have ended"),
 	{ "logs", NULL, "remove their log directories too", NULL, 0 },

@@ -38,6 +38,8 @@
 		VERB_DAEMON | VERB_ENDS, "Change the number of workers")                           \
 	X(status, cmd_status, status_options, 0, MANY, "[JOB[/WORKERS]...]", WORDS_ANY_WORKERS,    \
 		VERB_DAEMON, "Show jobs and their workers")                                        \
+	X(top, cmd_top, top_options, 0, MANY, "[JOB...]", WORDS_ACTIVE, VERB_DAEMON,               \
+		"Watch jobs and workers: CPU, memory, steps, last lines")                          \
 	X(list, cmd_list, list_options, 0, 0, "", WORDS_NONE, VERB_DAEMON, "List jobs")            \
 	X(logs, cmd_logs, logs_options, 1, 1, "JOB[/WORKERS]", WORDS_ANY_WORKERS, VERB_DAEMON,     \
 		"Show what workers wrote")                                                         \

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/top/columns.h"
+
+#include "client/base/ctl.h"
+#include "client/base/job.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+const char *top_size(int64_t bytes, char buf[16])
+{
+	static const char units[] = "BKMGTP";
+	double n = (double)bytes;
+	size_t u = 0;
+
+	while (n >= 999.5 && u + 2 < sizeof(units)) {
+		n /= 1024;
+		u++;
+	}
+	snprintf(buf, 16, "%.*f%c", u && n < 99.95 ? 1 : 0, n, units[u]);
+	return buf;
+}
+
+/* --- what sorts --- */
+
+static double number_or_none(const json_t *j, const char *key)
+{
+	const json_t *v = json_object_get(j, key);
+
+	return json_is_number(v) ? json_number_value(v) : -1;
+}
+
+static const json_t *first_worker(const struct top_item *item)
+{
+	return json_array_get(json_object_get(item->live, "workers"), 0);
+}
+
+#define TEXT_OF(name, key)                                   \
+	static const char *name(const struct top_item *item) \
+	{                                                    \
+		return get_text(item->of, key);              \
+	}
+#define NUMBER_OF(name, where, key)                     \
+	static double name(const struct top_item *item) \
+	{                                               \
+		return number_or_none(where, key);      \
+	}
+
+TEXT_OF(name_of, "name")
+TEXT_OF(state_of, "state")
+NUMBER_OF(attempt_of, item->of, "attempt")
+NUMBER_OF(restarts_of, item->of, "restarts")
+NUMBER_OF(silent_of, item->of, "silent_workers")
+NUMBER_OF(job_memory_of, item->live, "memory_bytes")
+NUMBER_OF(job_speed_of, first_worker(item), "steps_per_s")
+NUMBER_OF(rank_of, item->of, "rank")
+NUMBER_OF(pid_of, item->of, "pid")
+NUMBER_OF(memory_of, item->of, "rss_bytes")
+NUMBER_OF(step_of, item->of, "step")
+NUMBER_OF(speed_of, item->of, "steps_per_s")
+TEXT_OF(last_of, "last_line")
+
+static double workers_of(const struct top_item *item)
+{
+	return job_workers(item->of, NULL);
+}
+
+static double cpu_of(const struct top_item *item)
+{
+	return item->cpu;
+}
+
+static const char *id_of(const struct top_item *item)
+{
+	return item->id;
+}
+
+static const char *job_last_of(const struct top_item *item)
+{
+	return get_text(first_worker(item), "last_line");
+}
+
+/* --- cells --- */
+
+static void number_cell(struct table *t, double n)
+{
+	if (n < 0)
+		table_cell(t, COLOR_DIM, "-");
+	else
+		table_cellf(t, COLOR_NONE, "%.0f", n);
+}
+
+static void name_cell(struct table *t, const struct top_item *item)
+{
+	table_cell(t, COLOR_BOLD, name_of(item));
+}
+
+static void state_cell(struct table *t, const struct top_item *item)
+{
+	table_cell(t, color_state(state_of(item)), state_of(item));
+}
+
+static void attempt_cell(struct table *t, const struct top_item *item)
+{
+	number_cell(t, attempt_of(item));
+}
+
+static void restarts_cell(struct table *t, const struct top_item *item)
+{
+	int used = (int)get_int(item->of, "restarts"), max = (int)get_int(item->of, "max_restarts");
+	enum color c = max > 0 && used >= max ? COLOR_YELLOW : COLOR_NONE;
+
+	if (max < 0)
+		table_cellf(t, c, "%d", used);
+	else
+		table_cellf(t, c, "%d/%d", used, max);
+}
+
+static void workers_cell(struct table *t, const struct top_item *item)
+{
+	number_cell(t, workers_of(item));
+}
+
+static void cpu_cell(struct table *t, const struct top_item *item)
+{
+	if (item->cpu < 0)
+		table_cell(t, COLOR_DIM, "-");
+	else
+		table_cellf(t, COLOR_NONE, "%.*f", item->cpu < 99.95 ? 1 : 0, item->cpu);
+}
+
+static void size_cell(struct table *t, double bytes)
+{
+	char text[16];
+
+	table_cell(t, bytes < 0 ? COLOR_DIM : COLOR_NONE,
+		bytes < 0 ? "-" : top_size((int64_t)bytes, text));
+}
+
+static void job_memory_cell(struct table *t, const struct top_item *item)
+{
+	size_cell(t, job_memory_of(item));
+}
+
+static void memory_cell(struct table *t, const struct top_item *item)
+{
+	size_cell(t, memory_of(item));
+}
+
+static void speed(struct table *t, double per_s, bool slow)
+{
+	if (per_s < 0)
+		table_cell(t, COLOR_DIM, "-");
+	else
+		table_cellf(
+			t, slow ? COLOR_YELLOW : COLOR_NONE, "%.*f", per_s < 9.995 ? 2 : 1, per_s);
+}
+
+static void job_speed_cell(struct table *t, const struct top_item *item)
+{
+	speed(t, job_speed_of(item), false);
+}
+
+static void speed_cell(struct table *t, const struct top_item *item)
+{
+	speed(t, speed_of(item), has_value(item->of, "straggler"));
+}
+
+static void silent_cell(struct table *t, const struct top_item *item)
+{
+	double silent = silent_of(item);
+
+	if (silent < 0)
+		table_cell(t, COLOR_DIM, "-");
+	else if (silent > 0)
+		table_cellf(t, COLOR_RED, "%.0f late", silent);
+	else
+		table_cell(t, COLOR_GREEN, "ok");
+}
+
+/* Why it does not run, else its last line. */
+static void job_last_cell(struct table *t, const struct top_item *item)
+{
+	const char *line = job_last_of(item), *reason = get_text(item->of, "reason");
+
+	if (get_int(item->of, "agent_silent_since_us"))
+		table_cell(t, COLOR_RED, "its agent does not answer");
+	else if (line && *line && job_in(item->of, "running"))
+		table_cell(t, COLOR_NONE, line);
+	else
+		table_cell(t, COLOR_DIM, reason);
+}
+
+static void worker_cell(struct table *t, const struct top_item *item)
+{
+	table_cell(t, COLOR_BOLD, item->id);
+}
+
+static void rank_cell(struct table *t, const struct top_item *item)
+{
+	number_cell(t, rank_of(item));
+}
+
+static void pid_cell(struct table *t, const struct top_item *item)
+{
+	number_cell(t, has_value(item->of, "ended_us") ? -1 : pid_of(item));
+}
+
+/* Its state, or how it ended. */
+static void worker_state_cell(struct table *t, const struct top_item *item)
+{
+	const json_t *ex = json_object_get(item->of, "exit");
+	const char *state = state_of(item);
+	char end[32];
+
+	if (state && json_is_object(ex) && job_in(item->of, "failed"))
+		table_cellf(t, color_state(state), "%s %s", state, job_exit_short(ex, end));
+	else
+		table_cellf(t, color_state(state), "%s%s", state ? state : "?",
+			get_true(item->of, "attached") ? " attached" : "");
+}
+
+static void step_cell(struct table *t, const struct top_item *item)
+{
+	number_cell(t, step_of(item));
+}
+
+static void last_cell(struct table *t, const struct top_item *item)
+{
+	const char *line = last_of(item);
+
+	if (line && *line)
+		table_cell(t, COLOR_NONE, line);
+	else
+		table_cell(t, COLOR_DIM, get_text(item->of, "reason"));
+}
+
+const struct top_column top_job_columns[] = {
+	{ "JOB", TABLE_SHRINK, 0, NULL, name_of, name_cell },
+	{ "STATE", 0, 0, NULL, state_of, state_cell },
+	{ "ATT", TABLE_RIGHT | TABLE_DROP(6), TOP_FALLS, attempt_of, NULL, attempt_cell },
+	{ "RST", TABLE_RIGHT | TABLE_DROP(5), TOP_FALLS, restarts_of, NULL, restarts_cell },
+	{ "RANKS", TABLE_RIGHT | TABLE_DROP(3), TOP_FALLS, workers_of, NULL, workers_cell },
+	{ "CPU%", TABLE_RIGHT, TOP_RARE | TOP_FALLS | TOP_LIVE, cpu_of, NULL, cpu_cell },
+	{ "MEM", TABLE_RIGHT, TOP_RARE | TOP_FALLS | TOP_LIVE, job_memory_of, NULL,
+		job_memory_cell },
+	{ "STEPS/S", TABLE_RIGHT, TOP_RARE | TOP_FALLS | TOP_LIVE, job_speed_of, NULL,
+		job_speed_cell },
+	{ "BEATS", 0, TOP_RARE | TOP_FALLS, silent_of, NULL, silent_cell },
+	{ "LAST LINE", 0, TOP_LIVE, NULL, job_last_of, job_last_cell },
+	{ NULL, 0, 0, NULL, NULL, NULL },
+};
+
+const struct top_column top_worker_columns[] = {
+	{ "RANK", TABLE_RIGHT, 0, rank_of, NULL, rank_cell },
+	{ "WORKER", TABLE_SHRINK, 0, NULL, id_of, worker_cell },
+	{ "STATE", TABLE_SHRINK, 0, NULL, state_of, worker_state_cell },
+	{ "PID", TABLE_RIGHT | TABLE_DROP(4), 0, pid_of, NULL, pid_cell },
+	{ "CPU%", TABLE_RIGHT, TOP_FALLS, cpu_of, NULL, cpu_cell },
+	{ "MEM", TABLE_RIGHT, TOP_FALLS, memory_of, NULL, memory_cell },
+	{ "STEP", TABLE_RIGHT | TABLE_DROP(3), TOP_RARE | TOP_FALLS, step_of, NULL, step_cell },
+	{ "STEPS/S", TABLE_RIGHT, TOP_RARE | TOP_FALLS, speed_of, NULL, speed_cell },
+	{ "LAST LINE", 0, 0, NULL, last_of, last_cell },
+	{ NULL, 0, 0, NULL, NULL, NULL },
+};

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The columns of `top`: what each shows of a job or a worker, and how it sorts. Pure. */
+
+#include "client/top/list.h"
+
+extern const struct top_column top_job_columns[];
+extern const struct top_column top_worker_columns[];
+
+/* Memory in at most five columns: "812B", "97.3M", "1.5G". Returns buf. */
+const char *top_size(int64_t bytes, char buf[16]);
