@@ -107,6 +107,7 @@ unit_TESTS := \
 	client/plot/svg \
 	client/queue/payload \
 	client/queue/progress \
+	client/top/top \
 	client/verbs/completion \
 	client/verbs/verbs \
 	common/base/budget \
@@ -268,6 +269,7 @@ pure_TESTS := \
 	client/output/table \
 	client/output/time_text \
 	client/output/wrap \
+	client/top/top \
 	client/verbs/completion \
 	client/verbs/verbs \
 	common/base/budget \
@@ -326,6 +328,7 @@ long_E2E := \
 # End-to-end files that only CI runs: they wait long, or show for hosts apart what those of one host
 # show already.
 ci_E2E := \
+	client/top \
 	daemon/silent \
 	host/packages \
 	preempt/notices \

@@ -378,6 +378,7 @@ static enum top_do list_key(struct top *t, int key)
 
 enum top_do top_key(struct top *t, int key)
 {
+	t->notice[0] = '\0';
 	if (key == TOP_KEY_REDRAW)
 		return TOP_DO_REDRAW;
 	if (t->prompt != TOP_NO_PROMPT)

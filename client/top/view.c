@@ -255,7 +255,7 @@ static void open_text(const struct top *t, char *text, size_t size)
 	size_t used;
 	char memory[16];
 
-	used = (size_t)snprintf(text, size, "attempt %d, %d restarts", (int)get_int(job, "attempt"),
+	used = (size_t)snprintf(text, size, "attempt %d, restarts %d", (int)get_int(job, "attempt"),
 		(int)get_int(job, "restarts"));
 	if (get_int(job, "max_restarts") >= 0 && used < size)
 		used += (size_t)snprintf(
