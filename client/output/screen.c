@@ -6,7 +6,9 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 /* stdout or stderr: the stream that verbs print to, and the one behind it. */
 struct screen {
@@ -53,6 +55,37 @@ void screen_exact(FILE *f)
 
 	if (f == s->shown && s->shown && !isatty(fileno(s->real)))
 		s->exact = true;
+}
+
+/* How many rows a page may have; 0: any number, since nothing can be drawn over. */
+static int page_rows(void)
+{
+	const char *term = getenv("TERM");
+	struct winsize ws;
+
+	if (!isatty(fileno(out.real)) || !term || !*term || !strcmp(term, "dumb"))
+		return 0;
+	return ioctl(fileno(out.real), TIOCGWINSZ, &ws) == 0 && ws.ws_row > 1 ? ws.ws_row - 1 : 23;
+}
+
+void screen_page(const char *text, bool last)
+{
+	int rows = page_rows();
+	const char *end = text;
+
+	if (rows == 0) {
+		fprintf(stdout, "%s\n", text);
+		fflush(stdout);
+		return;
+	}
+	for (int i = 0; (i < rows || last) && *end; i++)
+		end = strchrnul(end, '\n') + (*strchrnul(end, '\n') == '\n');
+	fputs("\033[H\033[J", out.real);
+	fwrite(text, 1, (size_t)(end - text), stdout);
+	if (*end)
+		fputs("(the terminal has no room for more)", stdout);
+	fflush(stdout);
+	fflush(out.real);
 }
 
 void screen_redraw(const char *line)

@@ -7,6 +7,7 @@
  * (colours and newlines stay). main() calls it first; verbs print as usual.
  */
 
+#include <stdbool.h>
 #include <stdio.h>
 
 /* Replaces stdout and stderr by streams that make everything printable. Exits if memory is out. */
@@ -17,6 +18,13 @@ void screen_begin(void);
  * It passes unchanged unless f is a terminal.
  */
 void screen_exact(FILE *f);
+
+/*
+ * Shows text, a page, in place of the page before, on the terminal of standard output: as many of
+ * its lines as there is room for, or, of the last page, all. Elsewhere, and where TERM is dumb,
+ * pages follow each other.
+ */
+void screen_page(const char *text, bool last);
 
 /* Shows line, a progress line, in place of the terminal's current line on standard error; ""
  * removes it. */

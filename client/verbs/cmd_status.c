@@ -3,10 +3,12 @@
 #include "client/base/address.h"
 #include "client/base/job.h"
 #include "client/base/preemption.h"
+#include "client/output/screen.h"
 #include "client/output/time_text.h"
 #include "client/output/wrap.h"
 #include "client/verbs/listing.h"
 #include "client/verbs/verbs.h"
+#include "common/base/memstream.h"
 #include "common/base/printable.h"
 #include "common/text/duration.h"
 #include "common/text/json.h"
@@ -18,6 +20,8 @@
 
 /* The column where a field's text begins, and goes on in the next line where it is too long. */
 enum { FIELD_INDENT = 12 };
+/* With --watch: changes that come so soon one after the other are drawn together. */
+enum { WATCH_TOGETHER_MS = 50 };
 
 /* Prints "label: text more", text in a colour. */
 static void field_more(
@@ -499,12 +503,28 @@ static int fetch(struct ctl *ctl, const char *name, json_t **ret)
 	return r;
 }
 
+/* The page of a job, with the workers that the address names. */
+static int page(struct ctl *ctl, const struct address *a, const json_t *job, bool full)
+{
+	_cleanup_(ranks_fini) struct ranks wanted = { 0 };
+	_cleanup_free_ char *set = NULL;
+	struct error err = { 0 };
+
+	if (address_ranks(a, job, &set, &err) < 0)
+		return ctl_error(ctl, CTL_REFUSED, "%s", err.text);
+	if (set && ranks_parse(&wanted, set, NULL, &err) < 0)
+		return ctl_error(ctl, CTL_REFUSED, "%s", err.text);
+	if (ctl->json || ctl->quiet)
+		return 0;
+	head(ctl, job);
+	workers_table(ctl, job, set ? &wanted : NULL, full);
+	return 0;
+}
+
 static int show(struct ctl *ctl, const char *text, bool full, bool first, json_t *all)
 {
 	_cleanup_(address_fini) struct address a = { 0 };
-	_cleanup_free_ char *set = NULL;
 	_cleanup_json_ json_t *job = NULL;
-	struct ranks wanted = { 0 };
 	struct error err = { 0 };
 	int r;
 
@@ -513,23 +533,17 @@ static int show(struct ctl *ctl, const char *text, bool full, bool first, json_t
 	r = fetch(ctl, a.job, &job);
 	if (r != 0)
 		return r;
-	if (address_ranks(&a, job, &set, &err) < 0)
-		return ctl_error(ctl, CTL_REFUSED, "%s", err.text);
+	if (!first && !ctl->json && !ctl->quiet)
+		putchar('\n');
+	r = page(ctl, &a, job, full);
+	if (r != 0)
+		return r;
 	json_array_append(all, job);
-	if (!ctl->json && !ctl->quiet) {
-		if (set && ranks_parse(&wanted, set, NULL, &err) < 0)
-			return ctl_error(ctl, CTL_REFUSED, "%s", err.text);
-		if (!first)
-			putchar('\n');
-		head(ctl, job);
-		workers_table(ctl, job, set ? &wanted : NULL, full);
-		ranks_fini(&wanted);
-	}
 	return job_ended(job) ? CTL_NOT_ACTIVE : 0;
 }
 
-/* Without arguments: shows the daemon, then the active jobs. */
-static int overview(struct ctl *ctl)
+/* Without arguments: shows the daemon, then the active jobs. line: JSON in one line. */
+static int overview(struct ctl *ctl, bool line)
 {
 	_cleanup_json_ json_t *version = NULL, *list = NULL;
 	char since[TIME_TEXT_MAX];
@@ -546,7 +560,7 @@ static int overview(struct ctl *ctl)
 			ctl_with(json_object(), "daemon", json_incref(version));
 
 		both = ctl_with(both, "jobs", json_incref(json_object_get(list, "jobs")));
-		ctl_print_json(both, false);
+		ctl_print_json(both, line);
 		return 0;
 	}
 	number = get_text(version, "version");
@@ -565,6 +579,124 @@ static int overview(struct ctl *ctl)
 	return 0;
 }
 
+/* --- status --watch --- */
+
+/* Draws what is printed between the two. */
+struct drawing {
+	FILE *before, *f;
+	char *text;
+	size_t size;
+};
+
+static int draw_begin(struct ctl *ctl, struct drawing *d)
+{
+	*d = (struct drawing){ .before = stdout };
+	d->f = open_memstream(&d->text, &d->size);
+	if (!d->f)
+		return ctl_error(ctl, CTL_FAILED, "out of memory");
+	stdout = d->f;
+	return 0;
+}
+
+static void draw_end(const struct ctl *ctl, struct drawing *d, bool show, bool last)
+{
+	_cleanup_free_ char *text = NULL;
+
+	stdout = d->before;
+	text = memstream_end(d->f, &d->text);
+	if (text && show && ctl->json)
+		fputs(text, stdout), fflush(stdout);
+	else if (text && show)
+		screen_page(text, last);
+}
+
+/* Takes the next answer, and those that have come by then: only the last one counts. */
+static int watch_next(struct ctl *ctl, struct varlink_sync *link, json_t **ret, bool *ret_more)
+{
+	int r = 0;
+
+	do {
+		json_decref(*ret);
+		*ret = NULL;
+		r = ctl_next(ctl, link, ret, ret_more);
+	} while (r == 0 && *ret_more && varlink_sync_wait(link, WATCH_TOGETHER_MS) == 1);
+	return r;
+}
+
+/* With the figures of this moment, unless the run is over. */
+static int watch_draw(
+	struct ctl *ctl, const struct address *a, const char *run, bool full, bool *ret_ended)
+{
+	_cleanup_json_ json_t *job = NULL;
+	struct drawing d;
+	int r = fetch(ctl, run, &job);
+
+	if (r == 0)
+		r = draw_begin(ctl, &d);
+	if (r != 0)
+		return r;
+	r = page(ctl, a, job, full);
+	if (ctl->json)
+		ctl_print_json(job, true);
+	*ret_ended = job_ended(job);
+	draw_end(ctl, &d, r == 0, *ret_ended);
+	return r;
+}
+
+static int watch_job(struct ctl *ctl, const char *text, bool full)
+{
+	_cleanup_(varlink_sync_freep) struct varlink_sync *link = NULL;
+	_cleanup_(address_fini) struct address a = { 0 };
+	_cleanup_json_ json_t *answer = NULL;
+	bool more = true, ended = false;
+	struct error err = { 0 };
+	int r;
+
+	if (address_parse(text, &a, &err) < 0)
+		return ctl_usage(ctl, "%s", err.text);
+	/* Says that there is no such job in the words of status. */
+	r = fetch(ctl, a.job, &answer);
+	if (r == 0)
+		r = ctl_stream(ctl, "Watch", ctl_job(a.job), &link);
+	while (r == 0 && more && !ended && !ferror(stdout)) {
+		const char *run;
+
+		r = watch_next(ctl, link, &answer, &more);
+		run = get_text(json_object_get(answer, "job"), "run");
+		if (r == 0)
+			r = watch_draw(ctl, &a, run ? run : a.job, full, &ended);
+	}
+	return r ? r : CTL_NOT_ACTIVE;
+}
+
+static int watch_all(struct ctl *ctl)
+{
+	_cleanup_(varlink_sync_freep) struct varlink_sync *link = NULL;
+	_cleanup_json_ json_t *answer = NULL;
+	struct drawing d;
+	bool more = true;
+	int r = ctl_stream(ctl, "Events", ctl_with(json_object(), "follow", json_true()), &link);
+
+	while (r == 0 && more && !ferror(stdout)) {
+		r = draw_begin(ctl, &d);
+		if (r != 0)
+			break;
+		r = overview(ctl, true);
+		draw_end(ctl, &d, r == 0, false);
+		if (r == 0)
+			r = watch_next(ctl, link, &answer, &more);
+	}
+	return r;
+}
+
+static int watch(struct ctl *ctl, const struct args *args, bool full)
+{
+	if (args->argc > 1)
+		return ctl_usage(ctl, "--watch is for one job, got %d", args->argc);
+	ctl->streams = true;
+	return args->argc ? watch_job(ctl, args->argv[0], full) : watch_all(ctl);
+}
+
 int cmd_status(struct ctl *ctl, struct args *args)
 {
 	_cleanup_json_ json_t *all = json_array();
@@ -573,8 +705,10 @@ int cmd_status(struct ctl *ctl, struct args *args)
 
 	if (full)
 		ctl->columns = 0;
+	if (args_has(args, "watch"))
+		return watch(ctl, args, full);
 	if (args->argc == 0)
-		return overview(ctl);
+		return overview(ctl, false);
 	for (int i = 0; i < args->argc; i++) {
 		int r = show(ctl, args->argv[i], full, json_array_size(all) == 0, all);
 

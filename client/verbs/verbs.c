@@ -92,6 +92,7 @@ static const struct arg_option scale_options[] = {
 
 static const struct arg_option status_options[] = {
 	{ "full", NULL, "show whole lines, wider than the terminal", NULL, 'l' },
+	{ "watch", NULL, "show it again after each change, until the run has ended", NULL, 'w' },
 	{ NULL },
 };
 

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """status: what each rank does right now."""
 
+import json
 import os
 import re
 import time
 
 import pytest
 
-from harness import PUPPET, VarlinkError, spec, wait_file, wait_for
+from harness import CTL, PUPPET, VarlinkError, spec, wait_file, wait_for
+from terminal import Terminal
 
 
 def test_every_rank_has_its_figures(box, daemon):
@@ -147,6 +149,33 @@ def test_some_of_the_workers_are_asked_for(box, daemon):
             daemon.call("Status", job=run, live=live, ranks="2-1")
     box.ctl("stop", name)
     assert ranks(ranks="1-9", live=True) == [1, 2] and ranks(ranks="0") == [0]
+
+
+def test_watch_shows_each_change_until_the_run_has_ended(box, daemon):
+    name, run = daemon.submit(spec("print:up", "hang", name="j", replicas=2, restart={"max": 3}))
+    daemon.wait(name, until="running")
+    t = Terminal(box, CTL, "status", "--watch", "j/1", env={"TERM": "xterm", "COLUMNS": "80"})
+    plain = box.ctl_start("status", "--watch", "j")
+    lines = box.ctl_start("--json", "status", "-w", "j")
+    everything = box.ctl_start("status", "--watch")
+    for seen in (plain, lines):
+        seen.wait_out("running")
+    everything.wait_out("1 active")
+    t.expect("Restarts: 0 of 3 used")
+    box.ctl("kill", "-s", "KILL", "j/0")
+    t.expect("\x1b[H\x1b[J")
+    t.expect("Restarts: 1 of 3 used")
+    everything.wait_out(" 1/3 ")
+    box.ctl("stop", "j")
+    everything.wait_out("0 active")
+    assert t.wait().rc == 3 and b" default:0 " not in t.seen
+    pages = plain.wait().out.split("\n\n\u25cf")
+    assert "Restarts: 1 of 3 used" in pages[-1] and "State: stopped since" in pages[-1], pages
+    # Changes that come together are shown together, and none is shown twice.
+    assert 3 <= len(pages) <= 10 and "".join(pages).count("State: stopped") == 1, pages
+    jobs = [json.loads(line) for line in lines.wait().out.splitlines()]
+    assert jobs[0]["state"] == "running" and jobs[-1]["verdict"]["result"] == "stopped"
+    assert box.ctl("status", "--watch", "j", "k").rc == 2 and box.ctl("status", "-w", "k").rc == 4
 
 
 @pytest.mark.parametrize("verb", ["status", "logs", "kill", "stop", "restart", "dump", "attach"])
