@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* elasticctl: options that all verbs share, then the verb. */
 #include "client/base/ctl.h"
+#include "client/output/pager.h"
 #include "client/output/screen.h"
 #include "client/verbs/dispatch.h"
 #include "client/verbs/help.h"
@@ -28,6 +29,7 @@ int main(int argc, char **argv)
 	else
 		status = dispatch(&ctl, &args, verbs);
 	status = ctl_flush(&ctl, status);
+	pager_end();
 	ctl_fini(&ctl);
 	return status;
 }

@@ -43,6 +43,7 @@ client_SRC := \
 	client/launch/yaml_marks.c \
 	client/launch/yaml_scalar.c \
 	client/output/color.c \
+	client/output/pager.c \
 	client/output/screen.c \
 	client/output/stdout_buffer.c \
 	client/output/table.c \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/output/screen.h"
 
+#include "client/output/pager.h"
 #include "common/base/cleanup.h"
 #include "common/base/printable.h"
 
@@ -53,7 +54,7 @@ void screen_exact(FILE *f)
 {
 	struct screen *s = f == out.shown ? &out : &errors;
 
-	if (f == s->shown && s->shown && !isatty(fileno(s->real)))
+	if (f == s->shown && s->shown && !isatty(fileno(s->real)) && !pager_runs())
 		s->exact = true;
 }
 

@@ -2,6 +2,7 @@
 #include "client/verbs/dispatch.h"
 
 #include "client/base/ctl.h"
+#include "client/output/pager.h"
 #include "client/verbs/help.h"
 #include "client/verbs/verbs.h"
 #include "common/base/similar.h"
@@ -51,6 +52,24 @@ int cmd_task(struct ctl *ctl, struct args *args)
 	return dispatch(ctl, args, verb_group(ctl->verb));
 }
 
+static bool has_option(const struct verb *v, const char *name)
+{
+	const struct arg_option *o = v->options;
+
+	while (o && o->name && strcmp(o->name, name) != 0)
+		o++;
+	return o && o->name;
+}
+
+/* The output of verbs that only look, and end. */
+static bool paged(const struct ctl *ctl, const struct args *args)
+{
+	if (!(ctl->verb->flags & VERB_PAGED) || ctl->json || args_has(args, "no-pager"))
+		return false;
+	/* Events of all jobs are a stream, too. */
+	return !has_option(ctl->verb, "follow") || (!args_has(args, "follow") && args->argc > 0);
+}
+
 static int run_verb(struct ctl *ctl, struct args *args)
 {
 	const struct verb *v = ctl->verb;
@@ -77,6 +96,8 @@ static int run_verb(struct ctl *ctl, struct args *args)
 		return ctl_usage(ctl, "%s needs %s", v->path, v->synopsis);
 	if (v->most != MANY && args->argc > v->most)
 		return ctl_usage(ctl, "unexpected argument \"%s\"", args->argv[v->most]);
+	if (paged(ctl, args))
+		pager_begin(ctl->utf8);
 	return v->run(ctl, args);
 }
 

@@ -11,6 +11,7 @@ const struct arg_option global_options[] = {
 	{ "json", NULL, "print JSON: one document, or one a line for streams", NULL, 0 },
 	{ "color", "WHEN", "auto, always or never", "auto always never", 0 },
 	{ "no-legend", NULL, "leave the titles of tables out", NULL, 0 },
+	{ "no-pager", NULL, "write long output to the terminal itself", NULL, 0 },
 	{ "quiet", NULL, "say nothing but errors and what was asked for", NULL, 'q' },
 	{ "version", NULL, "print the version of elasticctl", NULL, 0 },
 	{ "help", NULL, "explain elasticctl or the verb", NULL, 'h' },

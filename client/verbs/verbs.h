@@ -41,15 +41,15 @@
 	X(top, cmd_top, top_options, 0, MANY, "[JOB...]", WORDS_ACTIVE, VERB_DAEMON,               \
 		"Watch jobs and workers: CPU, memory, steps, last lines")                          \
 	X(list, cmd_list, list_options, 0, 0, "", WORDS_NONE, VERB_DAEMON, "List jobs")            \
-	X(logs, cmd_logs, logs_options, 1, 1, "JOB[/WORKERS]", WORDS_ANY_WORKERS, VERB_DAEMON,     \
-		"Show what workers wrote")                                                         \
+	X(logs, cmd_logs, logs_options, 1, 1, "JOB[/WORKERS]", WORDS_ANY_WORKERS,                  \
+		VERB_DAEMON | VERB_PAGED, "Show what workers wrote")                               \
 	X(results, cmd_results, NULL, 1, 1, "JOB", WORDS_JOBS, VERB_DAEMON,                        \
 		"Show what workers gave as their results")                                         \
 	X(dump, cmd_dump, NULL, 1, 1, "JOB[/WORKERS]", WORDS_WORKERS, VERB_DAEMON,                 \
 		"Save stacks, sockets and last lines of workers that may hang")                    \
-	X(errors, cmd_errors, errors_options, 1, 1, "JOB", WORDS_JOBS, VERB_DAEMON,                \
+	X(errors, cmd_errors, errors_options, 1, 1, "JOB", WORDS_JOBS, VERB_DAEMON | VERB_PAGED,   \
 		"Show what failed, the root cause first")                                          \
-	X(why, cmd_why, NULL, 1, 1, "JOB", WORDS_JOBS, VERB_DAEMON,                                \
+	X(why, cmd_why, NULL, 1, 1, "JOB", WORDS_JOBS, VERB_DAEMON | VERB_PAGED,                   \
 		"Explain the restarts of a job and what is left of its budget")                    \
 	X(wait, cmd_wait, wait_options, 0, MANY, "[JOB...]", WORDS_ACTIVE,                         \
 		VERB_DAEMON | VERB_VERDICT, "Wait until jobs end, and exit as they did")           \
@@ -57,11 +57,11 @@
 		"Submit work to the queue of a job, fetch what came of it, or do it")              \
 	X(call, cmd_call, call_options, 0, 2, "[JOB] [PAYLOAD]", WORDS_ACTIVE, VERB_DAEMON,        \
 		"Call all workers of a job that take work, and print their answers")               \
-	X(events, cmd_events, events_options, 0, 1, "[JOB]", WORDS_JOBS, VERB_DAEMON,              \
+	X(events, cmd_events, events_options, 0, 1, "[JOB]", WORDS_JOBS, VERB_DAEMON | VERB_PAGED, \
 		"Show what happened")                                                              \
-	X(history, cmd_history, history_options, 0, 1, "[JOB]", WORDS_JOBS, VERB_DAEMON,           \
-		"List runs that have ended, the newest first")                                     \
-	X(diff, cmd_diff, NULL, 2, 2, "JOB|FILE JOB|FILE", WORDS_RUNS, VERB_DAEMON,                \
+	X(history, cmd_history, history_options, 0, 1, "[JOB]", WORDS_JOBS,                        \
+		VERB_DAEMON | VERB_PAGED, "List runs that have ended, the newest first")           \
+	X(diff, cmd_diff, NULL, 2, 2, "JOB|FILE JOB|FILE", WORDS_RUNS, VERB_DAEMON | VERB_PAGED,   \
 		"Compare the specifications of two runs or job files")                             \
 	X(plot, cmd_plot, plot_options, 1, MANY, "JOB|PATH...", WORDS_RUNS, VERB_DAEMON,           \
 		"Draw a run as a picture")                                                         \
@@ -87,7 +87,7 @@
 		"End elasticd")                                                                    \
 	X(completion, cmd_completion, NULL, 1, 1, "SHELL", WORDS_SHELLS, VERB_HERE,                \
 		"Print the completion script of bash, zsh or fish")                                \
-	X(help, cmd_help, NULL, 0, 2, "[VERB [VERB]]", WORDS_VERBS, 0,                             \
+	X(help, cmd_help, NULL, 0, 2, "[VERB [VERB]]", WORDS_VERBS, VERB_PAGED,                    \
 		"Explain elasticctl or a verb")                                                    \
 	X(__complete, cmd_complete, NULL, 1, MANY, "KIND [WORD]", WORDS_NONE, VERB_HIDDEN,         \
 		"List words for completion scripts")                                               \

@@ -12,12 +12,13 @@ class Screen:
     def __init__(self, box, command, columns=80, rows=24, **env):
         if not have("tmux"):
             pytest.skip("no tmux")
-        self.box, self.socket = box, str(box.path("tmux"))
-        self.drawn = box.path("drawn")  # grows with each byte that the program writes
+        place = box.path(f"tmux{len(box.programs)}")
+        self.box, self.socket = box, str(place)
+        self.drawn = place.with_suffix(".drawn")  # grows with each byte that the program writes
         self.drawn.touch()
         self.server = box.start("tmux", "-D", "-S", self.socket, "-f", "/dev/null",
                                 env={"TERM": "xterm-256color"})
-        wait_for(box.path("tmux").exists, box.dir, what="tmux's socket")
+        wait_for(place.exists, box.dir, what="tmux's socket")
         words = " ".join(f"{k}={v}" for k, v in {"TERM": "screen-256color", **env}.items())
         # The pane is watched before the program begins to draw.
         self.tmux("new-session", "-d", "-s", "t", "-x", columns, "-y", rows,
