@@ -329,6 +329,7 @@ long_E2E := \
 # show already.
 ci_E2E := \
 	client/top \
+	client/waiting \
 	daemon/silent \
 	host/packages \
 	preempt/notices \

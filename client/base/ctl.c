@@ -39,7 +39,7 @@ static int terminal_columns(void)
 	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) == 0 && ws.ws_col > 0 ? ws.ws_col : 80;
 }
 
-static int64_t monotonic_ms(void)
+int64_t ctl_now_ms(void)
 {
 	struct timespec ts;
 
@@ -112,7 +112,7 @@ int ctl_init(struct ctl *ctl, const struct args *args)
 	if (args_duration(args, "timeout", &ctl->timeout_ms, &err) < 0)
 		return ctl_usage(ctl, "%s", err.text);
 	if (ctl->timeout_ms >= 0)
-		ctl->deadline_ms = monotonic_ms() + ctl->timeout_ms;
+		ctl->deadline_ms = ctl_now_ms() + ctl->timeout_ms;
 	if (args_has(args, "socket") && !*args_get(args, "socket"))
 		return ctl_usage(ctl, "--socket: expected a path, got \"\"");
 	r = init_trusted(ctl, args);
@@ -258,7 +258,7 @@ int64_t ctl_left_ms(const struct ctl *ctl)
 
 	if (ctl->deadline_ms < 0)
 		return -1;
-	left = ctl->deadline_ms - monotonic_ms();
+	left = ctl->deadline_ms - ctl_now_ms();
 	return left > 0 ? left : 0;
 }
 

@@ -49,6 +49,9 @@ struct ctl {
 	/* The exit status 0 to 124 belongs to a program or verdict, so all our own errors are
 	 * CTL_FAILED. */
 	bool verdict_status;
+	/* For the line that a terminal shows while the verb waits: see ctl_waiting(). */
+	char waiting[160];
+	int64_t waiting_ms, waiting_drawn_ms;
 	/* The verb prints a stream until its reader is gone: "logs -f | head" then ends when head
 	 * ends, not with the next line. */
 	bool streams;
@@ -108,6 +111,13 @@ const char *ctl_peer(const struct ctl *ctl);
 /* "the connection to elasticd broke", or what ssh says, for people. why may be NULL. */
 void ctl_explain_break(const struct ctl *ctl, const char *why, struct error *err);
 
+/*
+ * The verb waits for that: "digits to end". Calls that take longer than a second from the first one
+ * of these on show it in a line on standard error, if that is a terminal, with the time, and remove
+ * it before they return.
+ */
+void ctl_waiting(struct ctl *ctl, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
 /* Opens a connection of its own for a "more" call. */
 _must_check_ int ctl_stream(
 	struct ctl *ctl, const char *method, json_t *parameters, struct varlink_sync **ret);
@@ -150,6 +160,8 @@ struct table_style ctl_table_style(const struct ctl *ctl);
 const char *ctl_color(const struct ctl *ctl, enum color c);
 
 int64_t ctl_now_us(void);
+/* CLOCK_MONOTONIC. */
+int64_t ctl_now_ms(void);
 
 /* {"job": job} to add to; NULL without memory. */
 json_t *ctl_job(const char *job);

@@ -124,6 +124,26 @@ int job_status(struct ctl *ctl, const char *name, bool live, json_t **ret)
 	return r ? r : take_job(ctl, answer, ret);
 }
 
+/* Says how far a job has got: "digits: stopping, 3 of 8 workers are left". */
+static void say_waiting(struct ctl *ctl, const json_t *job)
+{
+	const char *name = get_text(job, "name"), *state = get_text(job, "state");
+	const char *reason = get_text(job, "reason");
+	const json_t *workers = json_object_get(job, "workers");
+	json_t *worker;
+	size_t i;
+	int left = 0;
+
+	json_array_foreach (workers, i, worker)
+		left += has_value(worker, "pid") && !has_value(worker, "ended_us");
+	if (job_in(job, "stopping"))
+		ctl_waiting(ctl, "%s: stopping, %d of %zu workers are left", name ? name : "?",
+			left, json_array_size(workers));
+	else
+		ctl_waiting(ctl, "%s: %s%s%s", name ? name : "?", state ? state : "?",
+			reason ? ", " : "", reason ? reason : "");
+}
+
 int job_wait(struct ctl *ctl, const char *name, job_test_fn test, void *arg, json_t **ret)
 {
 	_cleanup_(varlink_sync_freep) struct varlink_sync *link = NULL;
@@ -140,6 +160,8 @@ int job_wait(struct ctl *ctl, const char *name, job_test_fn test, void *arg, jso
 			r = take_job(ctl, answer, ret);
 		if (r == 0 && (job_ended(*ret) || (test && test(*ret, arg))))
 			return 0;
+		if (r == 0)
+			say_waiting(ctl, *ret);
 	}
 	if (r != 0) {
 		json_decref(*ret);

@@ -4,6 +4,7 @@
 #include "client/base/answer.h"
 #include "client/base/ctl.h"
 #include "client/base/job.h"
+#include "client/output/screen.h"
 #include "client/output/time_text.h"
 
 #include "common/base/paths.h"
@@ -15,10 +16,15 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #define INTERFACE "io.elasticd.Manager."
 #define OURS "io.elasticd."
+/* How long a verb waits before it says so, and how often. */
+enum { WAITING_MS = 1000 };
+
 #define SYSTEM_SOCKET "/run/elasticd/control.sock"
 
 static volatile sig_atomic_t interrupted;
@@ -287,18 +293,70 @@ static void wait_with_reader(const struct varlink_sync *link, int64_t left)
 		raise(SIGPIPE);
 }
 
+void ctl_waiting(struct ctl *ctl, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (ctl->quiet || !isatty(STDERR_FILENO))
+		return;
+	va_start(ap, fmt);
+	vsnprintf(ctl->waiting, sizeof(ctl->waiting), fmt, ap);
+	va_end(ap);
+	if (!ctl->waiting_ms)
+		ctl->waiting_ms = ctl_now_ms();
+}
+
+/* Draws the line if it is time to, and returns after how long it is again; -1: there is none. */
+static int64_t draw_waiting(struct ctl *ctl)
+{
+	int64_t now_ms = ctl_now_ms(), next_ms = ctl->waiting_ms + WAITING_MS;
+	char line[224], took[TIME_TEXT_MAX];
+	struct winsize ws;
+	int width, columns = 80;
+
+	if (!ctl->waiting[0])
+		return -1;
+	if (ctl->waiting_drawn_ms + WAITING_MS > next_ms)
+		next_ms = ctl->waiting_drawn_ms + WAITING_MS;
+	if (next_ms > now_ms)
+		return next_ms - now_ms;
+	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &ws) == 0 && ws.ws_col > 0)
+		columns = ws.ws_col;
+	snprintf(line, sizeof(line), "Waiting %s for %s",
+		time_text_since((now_ms - ctl->waiting_ms) / 1000 * 1000000, 0, took),
+		ctl->waiting);
+	line[table_fitting(line, columns - 1, &width)] = '\0';
+	screen_redraw(line);
+	ctl->waiting_drawn_ms = now_ms;
+	return WAITING_MS;
+}
+
+static void erase_waiting(struct ctl *ctl)
+{
+	if (ctl->waiting_drawn_ms)
+		screen_redraw("");
+	ctl->waiting_drawn_ms = 0;
+}
+
 /* Waits for input on link. Returns 0 or an exit status. */
 static int wait_input(struct ctl *ctl, struct varlink_sync *link)
 {
 	for (;;) {
-		int64_t left = ctl_left_ms(ctl);
+		int64_t left = ctl_left_ms(ctl), draw = draw_waiting(ctl);
+		bool draws = draw >= 0 && (left < 0 || draw < left);
 		int r;
 
 		if (ctl->streams && varlink_sync_wait(link, 0) == 0) {
 			wait_with_reader(link, left);
 			left = ctl_left_ms(ctl);
 		}
+		if (draws)
+			left = draw;
 		r = varlink_sync_wait(link, left > INT_MAX ? INT_MAX : (int)left);
+		if (r == 0 && draws)
+			continue;
+		if (r != -EINTR)
+			erase_waiting(ctl);
 		if (r == 1)
 			return 0;
 		if (r == 0)

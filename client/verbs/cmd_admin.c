@@ -120,8 +120,10 @@ int cmd_rm(struct ctl *ctl, struct args *args)
 	if (result != 0)
 		return result;
 	for (int i = 0; i < names.n; i++) {
-		int n, r = remove_one(ctl, names.names[i], logs, &n);
+		int n, r;
 
+		ctl_waiting(ctl, "%s to be removed, %d of %d", names.names[i], i + 1, names.n);
+		r = remove_one(ctl, names.names[i], logs, &n);
 		if (result == 0)
 			result = r;
 		total += n;
@@ -144,8 +146,10 @@ int cmd_shutdown(struct ctl *ctl, struct args *args)
 	bool stop = args_has(args, "stop-jobs");
 	json_t *p = stop ? ctl_with(json_object(), "stop_jobs", json_true()) : NULL;
 	int64_t left;
-	int r = ctl_call(ctl, "Shutdown", p, NULL);
+	int r;
 
+	ctl_waiting(ctl, "elasticd%s", stop ? " to stop all jobs" : "");
+	r = ctl_call(ctl, "Shutdown", p, NULL);
 	if (r != 0)
 		return r;
 	/* Waits for the end of the connection, which is the end of elasticd. */

@@ -31,6 +31,7 @@ static int give_notice(
 		p = ctl_with(p, "grace_ms", json_integer(grace_ms));
 	if (reason)
 		p = ctl_with(p, "reason", json_string(reason));
+	ctl_waiting(ctl, "%s to take the notice", name ? name : "all jobs");
 	r = ctl_call(ctl, "Preempt", p, &answer);
 	if (r == 0 && json_array_extend(runs, json_object_get(answer, "runs")) < 0)
 		r = ctl_error(ctl, CTL_FAILED, "out of memory");

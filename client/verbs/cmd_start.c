@@ -80,8 +80,10 @@ static int wait_run(struct ctl *ctl, const char *name, const char *run)
 	_cleanup_json_ json_t *answer = NULL;
 	_cleanup_free_ char *verdict = NULL;
 	json_t *job;
-	int r = ctl_call(ctl, "Wait", ctl_job(run), &answer);
+	int r;
 
+	ctl_waiting(ctl, "%s to end", name);
+	r = ctl_call(ctl, "Wait", ctl_job(run), &answer);
 	if (r != 0)
 		return r;
 	job = json_object_get(answer, "job");

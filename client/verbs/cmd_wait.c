@@ -87,8 +87,13 @@ static int wait_take(struct ctl *ctl, struct waits *w)
 		_cleanup_json_ json_t *answer = NULL;
 		_cleanup_free_ char *refusal = NULL;
 		struct error err = { 0 };
-		int r = ctl_try_next(
-			ctl, w->links[i / CALLS_PER_LINK], &answer, NULL, &refusal, &err);
+		int left = w->names.n - i - 1, r;
+
+		if (left)
+			ctl_waiting(ctl, "%s and %d more", w->names.names[i], left);
+		else
+			ctl_waiting(ctl, "%s", w->names.names[i]);
+		r = ctl_try_next(ctl, w->links[i / CALLS_PER_LINK], &answer, NULL, &refusal, &err);
 
 		if (r == 0)
 			r = wait_tell(

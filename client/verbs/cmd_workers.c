@@ -39,6 +39,7 @@ int workers_stop(struct ctl *ctl, const char *text, int64_t grace_ms, bool again
 		p = ctl_with(p, "timeout_ms", json_integer(grace_ms));
 	if (again)
 		p = ctl_with(p, "again", json_true());
+	ctl_waiting(ctl, again ? "%s to be started again" : "%s to stop", text);
 	r = ctl_call(ctl, "StopWorkers", p, &answer);
 	if (r != 0)
 		return r;
@@ -216,6 +217,7 @@ int cmd_dump(struct ctl *ctl, struct args *args)
 	p = ctl_job(a.job);
 	if (workers)
 		p = ctl_with(p, "workers", json_string(workers));
+	ctl_waiting(ctl, "the state of %s to be saved", args->argv[0]);
 	r = ctl_call(ctl, "Dump", p, &answer);
 	if (r != 0)
 		return r;
