@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* errors and why: the failures, and the restart policy's decisions about them. */
 #include "client/base/job.h"
+#include "client/output/time_text.h"
 #include "client/output/wrap.h"
 #include "client/verbs/verbs.h"
+#include "common/base/memstream.h"
+#include "common/base/printable.h"
 #include "common/text/report.h"
 
 #include <string.h>
@@ -32,6 +35,68 @@ static int tell_none(struct ctl *ctl, const char *name, bool one_attempt)
 		verdict && (job_in(job, "preempted") || job_in(job, "stopped")) ? "was " : "",
 		verdict ? verdict : "");
 	return 0;
+}
+
+static void run_line(FILE *f, const char *label, const char *text)
+{
+	_cleanup_free_ char *shown = text ? printable_dup(text) : NULL;
+
+	if (shown)
+		fprintf(f, "  %-10s: %s\n", label, shown);
+}
+
+/* A reader of the report who was not there needs these, too. name is the job's, as the user gave
+ * it. */
+static void write_run(FILE *f, const char *name, const json_t *job, const json_t *failure)
+{
+	_cleanup_free_ char *verdict = has_value(job, "verdict") ? job_verdict_text(job) : NULL;
+	const char *run = get_text(job, "run"), *user = get_text(job, "user");
+	const char *state = get_text(job, "state"), *reason = get_text(job, "reason");
+	int64_t began_us = get_int(job, has_value(job, "started_us") ? "started_us" : "created_us");
+	char text[512], took[TIME_TEXT_MAX], stamp[TIME_TEXT_MAX];
+
+	fputs("Run:\n", f);
+	snprintf(text, sizeof(text), "%.200s, as %.64s, failed %s after its start at %s",
+		run ? run : "?", user ? user : "?",
+		time_text_since(get_int(failure, "time_us"), began_us, took),
+		time_text_timestamp(began_us, stamp));
+	run_line(f, "run", text);
+	run_line(f, "command", get_text(job, "command"));
+	run_line(f, "directory", get_text(job, "cwd"));
+	if (get_int(job, "max_restarts") >= 0)
+		snprintf(text, sizeof(text), "%d of %d used", (int)get_int(job, "restarts"),
+			(int)get_int(job, "max_restarts"));
+	else
+		snprintf(text, sizeof(text), "%d used", (int)get_int(job, "restarts"));
+	run_line(f, "restarts", text);
+	if (!verdict && (reason || state))
+		snprintf(text, sizeof(text), "%s%s%.400s", state ? state : "", reason ? ": " : "",
+			reason ? reason : "");
+	run_line(f, verdict ? "verdict" : "state", verdict ? verdict : text);
+	run_line(f, "logs", get_text(job, "log_dir"));
+	snprintf(text, sizeof(text), "elasticctl logs --attempt=%d %.200s/%d",
+		(int)get_int(failure, "attempt"), name, (int)get_int(failure, "rank"));
+	run_line(f, "lines", text);
+}
+
+/* report with what is known of the run; takes report, returns owned or NULL. */
+static char *add_run(struct ctl *ctl, const char *name, char *report, const json_t *failure)
+{
+	_cleanup_json_ json_t *answer = NULL;
+	_cleanup_free_ char *refusal = NULL, *before = report;
+	struct error err = { 0 };
+	char *text = NULL;
+	size_t size;
+	FILE *f;
+
+	if (ctl_try(ctl, "Status", ctl_job(name), &answer, &refusal, &err) != 0)
+		return TAKE_PTR(before);
+	f = before ? open_memstream(&text, &size) : NULL;
+	if (!f)
+		return NULL;
+	fputs(before, f);
+	write_run(f, name, json_object_get(answer, "job"), failure);
+	return memstream_end(f, &text);
 }
 
 int cmd_errors(struct ctl *ctl, struct args *args)
@@ -64,7 +129,8 @@ int cmd_errors(struct ctl *ctl, struct args *args)
 		return tell_none(ctl, job, attempt >= 0);
 	snprintf(heading, sizeof(heading), "%.100s attempt %d", job,
 		(int)get_int(json_array_get(failures, 0), "attempt"));
-	text = report_format(heading, failures, ctl->color_out);
+	text = add_run(ctl, job, report_format(heading, failures, ctl->color_out),
+		json_array_get(failures, 0));
 	if (!text)
 		return ctl_error(ctl, CTL_FAILED, "out of memory");
 	wrap_print(stdout, text, WRAP_OWN, ctl->columns);

@@ -250,6 +250,13 @@ def test_errors_by_command_line(box, daemon):
                           "if-rank:1:error-json:object:KeyError here+exit:13", "hang", replicas=2))
     result = box.ctl("errors", job["run"])
     assert result.rc == 0 and "KeyError here" in result.out and "13" in result.out, result
+    # Whoever reads it later finds there how it was run, and where to look further.
+    about = dict(re.findall(r"^  (\w+) +: (.*)$", result.out.split("\nRun:\n")[1], re.MULTILINE))
+    assert about["run"].startswith(f"{job['run']}, as ") and " after its start at " in about["run"], result
+    assert about["logs"] == job["log_dir"] and "error-json" in about["command"], result
+    assert about["restarts"] == "0 of 0 used" and "exit status 13" in about["verdict"], result
+    shown = box.ctl(*about["lines"].split()[1:])
+    assert shown.rc == 0, shown
     parsed = box.ctl("errors", "--json", job["run"]).json
     found = parsed["failures"] if isinstance(parsed, dict) else parsed
     assert found[0]["rank"] == 1
