@@ -157,7 +157,7 @@ void top_list_take_live(struct top_list *l, const json_t *job, int64_t now_ms, i
 
 static bool matches(const struct top_item *item, const char *filter)
 {
-	static const char *const keys[] = { "name", "state", "user", "command", "last_line" };
+	static const char *const keys[] = { "name", "state", "user", "last_line" };
 
 	if (!*filter || strcasestr(item->id, filter))
 		return true;

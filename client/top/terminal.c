@@ -45,12 +45,15 @@ static void terminal_setup(bool color)
 int terminal_check(struct error *err)
 {
 	const char *term = getenv("TERM");
+	bool moves;
 	int found;
 
 	if (!term || !*term || setupterm(term, STDOUT_FILENO, &found) != OK)
 		return error_set(
 			err, -ENOTSUP, "the terminal \"%s\" is not known here", term ? term : "");
-	if (!cursor_address || !clear_screen)
+	moves = cursor_address && clear_screen;
+	del_curterm(cur_term);
+	if (!moves)
 		return error_set(err, -ENOTSUP, "the terminal \"%s\" cannot move its cursor", term);
 	return 0;
 }
@@ -58,10 +61,8 @@ int terminal_check(struct error *err)
 int terminal_open(bool color, struct error *err)
 {
 	static bool once;
-	int fd, r = terminal_check(err);
+	int fd;
 
-	if (r < 0)
-		return r;
 	/* stdout goes through client/output/screen.c, which is no file. */
 	fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
 	terminal_file = fd < 0 ? NULL : fdopen(fd, "w");

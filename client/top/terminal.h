@@ -12,7 +12,7 @@
 /* -ENOTSUP with err: this terminal cannot move its cursor, or this program was built without
  * ncurses. */
 _must_check_ int terminal_check(struct error *err);
-/* Takes the terminal of standard input and output. Returns as terminal_check(). */
+/* Takes the terminal of standard input and output, after terminal_check(). Returns as that. */
 _must_check_ int terminal_open(bool color, struct error *err);
 /* Gives it back; does nothing the second time. Also runs at exit(). */
 void terminal_close(void);
