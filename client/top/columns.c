@@ -253,11 +253,11 @@ const struct top_column top_job_columns[] = {
 
 const struct top_column top_worker_columns[] = {
 	{ "RANK", TABLE_RIGHT, 0, rank_of, NULL, rank_cell },
-	{ "WORKER", TABLE_SHRINK, 0, NULL, id_of, worker_cell },
+	{ "WORKER", 0, 0, NULL, id_of, worker_cell },
 	{ "STATE", TABLE_SHRINK, 0, NULL, state_of, worker_state_cell },
 	{ "PID", TABLE_RIGHT | TABLE_DROP(4), 0, pid_of, NULL, pid_cell },
 	{ "CPU%", TABLE_RIGHT, TOP_FALLS, cpu_of, NULL, cpu_cell },
-	{ "MEM", TABLE_RIGHT, TOP_FALLS, memory_of, NULL, memory_cell },
+	{ "MEM", TABLE_RIGHT | TABLE_DROP(2), TOP_FALLS, memory_of, NULL, memory_cell },
 	{ "STEP", TABLE_RIGHT | TABLE_DROP(3), TOP_RARE | TOP_FALLS, step_of, NULL, step_cell },
 	{ "STEPS/S", TABLE_RIGHT, TOP_RARE | TOP_FALLS, speed_of, NULL, speed_cell },
 	{ "LAST LINE", 0, 0, NULL, last_of, last_cell },

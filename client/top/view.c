@@ -138,6 +138,8 @@ static void put_list(struct top *t, struct top_frame *f, struct top_list *l)
 		}
 		row++;
 	}
+	if (l->n > 0 && l->n_shown == 0)
+		putf(t, f, TOP_GOOD, "Nothing matches; Esc takes the filter off.");
 }
 
 /* How the list is sorted and filtered. */

@@ -243,6 +243,8 @@ START_TEST(a_filter_hides_the_others_until_it_is_taken_off)
 	ck_assert_uint_eq(t.jobs.n_shown, 20);
 	press("/x\n");
 	ck_assert_uint_eq(t.jobs.n_shown, 0);
+	see(24, 80);
+	ck_assert(sees("Nothing matches; Esc takes the filter off."));
 	(void)!top_key(&t, TOP_KEY_ESCAPE);
 	ck_assert_uint_eq(t.jobs.n_shown, 30);
 	ck_assert_int_eq(press("q"), TOP_DO_QUIT);
