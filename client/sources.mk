@@ -73,7 +73,6 @@ client_SRC := \
 	client/verbs/cmd_attach.c \
 	client/verbs/cmd_bridge.c \
 	client/verbs/cmd_control.c \
-	client/verbs/cmd_diff.c \
 	client/verbs/cmd_doctor.c \
 	client/verbs/cmd_errors.c \
 	client/verbs/cmd_help.c \
@@ -89,11 +88,11 @@ client_SRC := \
 	client/verbs/cmd_queue_list.c \
 	client/verbs/cmd_queue_submit.c \
 	client/verbs/cmd_queue_work.c \
+	client/verbs/cmd_spec.c \
 	client/verbs/cmd_start.c \
 	client/verbs/cmd_status.c \
 	client/verbs/cmd_top.c \
 	client/verbs/cmd_update.c \
-	client/verbs/cmd_validate.c \
 	client/verbs/cmd_wait.c \
 	client/verbs/cmd_workers.c \
 	client/verbs/command_line.c \

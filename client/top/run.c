@@ -142,11 +142,9 @@ static void on_lost(void *arg)
 static int run_link(
 	struct run *r, varlink_closed_fn closed, struct varlink_client **ret, struct error *err)
 {
-	int code = ctl_check_socket(r->ctl, err);
+	int fd, code = ctl_open_fd(r->ctl, &fd, err);
 
-	return code < 0 ? code
-			: varlink_client_connect(
-				  r->loop, r->ctl->socket, r->ctl->trusted, closed, r, ret, err);
+	return code < 0 ? code : varlink_client_new_fd(r->loop, fd, closed, r, ret);
 }
 
 static void on_version(void *arg, const char *error, json_t *p, bool continues)

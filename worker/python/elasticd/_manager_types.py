@@ -229,7 +229,9 @@ class Job(JobState, Record):
     those of the host that was asked; hosts, preemption, queue and restarts are the group's. note: why
     they are only what that host knows. silent_workers: how many have missed a heartbeat, where the
     specification asks for them. etcd_ms: how long etcd took for the last answer to this host. goodput,
-    of this host's workers, is set if the caller asked for live figures or the run has ended."""
+    of this host's workers, is set if the caller asked for live figures or the run has ended.
+    memory_bytes, cpu_ms: what the job's cgroup has used, where it has one that counts it, if the caller
+    asked for live figures."""
 
     name: str
     run: str
@@ -264,6 +266,8 @@ class Job(JobState, Record):
     goodput: Optional[Goodput] = None
     hosts: Optional[list[Host]] = None
     etcd_ms: Optional[int] = None
+    memory_bytes: Optional[int] = None
+    cpu_ms: Optional[int] = None
     note: Optional[str] = None
     origin: Optional[str] = None
 
