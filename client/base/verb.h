@@ -31,9 +31,9 @@ enum verb_flags {
 	VERB_PROGRAM = 16, /* with VERB_VERDICT: exits with the status of a program */
 	VERB_GROUP = 32,   /* only other verbs follow: verb_group() */
 	VERB_WORDS = 64,   /* options end at the first argument: what follows is a command */
-	VERB_PAGED = 256,  /* on a terminal its output goes to a pager, unless it follows a run */
 	VERB_ENDS = 128,   /* ends or forgets something: never suggested for a misspelt verb */
 	VERB_HERE = 256,   /* is for this host alone: --host is refused */
+	VERB_PAGED = 512,  /* on a terminal its output goes to a pager, unless it follows a run */
 };
 
 enum { MANY = -1 };
