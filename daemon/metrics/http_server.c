@@ -47,8 +47,11 @@ struct http_server {
 	int n_connections;
 };
 
+static void take_next_call(void *arg);
+
 static void http_connection_free(struct http_connection *c)
 {
+	loop_cancel(c->server->loop, take_next_call, c);
 	if (c->call)
 		c->call->connection = NULL;
 	TAILQ_REMOVE(&c->server->connections, c, link);
@@ -106,8 +109,6 @@ static int send_more(struct http_connection *c)
 	return 1;
 }
 
-static void take_call(struct http_connection *c);
-
 /* May free c. */
 static void go_on_writing(struct http_connection *c)
 {
@@ -126,13 +127,13 @@ static void go_on_writing(struct http_connection *c)
 	c->text = NULL;
 	c->text_len = c->head_len = c->sent = 0;
 	c->writes = false;
-	loop_timer_arm(c->limit, HTTP_IDLE_MS);
+	loop_timer_arm(c->limit, c->in_len ? HTTP_HEAD_MS : HTTP_IDLE_MS);
 	TAILQ_REMOVE(&c->server->connections, c, link);
 	TAILQ_INSERT_TAIL(&c->server->connections, c, link);
-	if (loop_fd_set(c->watch, LOOP_READ) < 0)
+	/* Not from here: a reader who sends many calls at once would have the stack grow. */
+	if (loop_fd_set(c->watch, c->in_len ? 0 : LOOP_READ) < 0 ||
+		(c->in_len && loop_defer(c->server->loop, take_next_call, c) < 0))
 		http_connection_free(c);
-	else
-		take_call(c);
 }
 
 /* May free c. */
@@ -267,6 +268,16 @@ static void take_call(struct http_connection *c)
 	c->call->connection = c;
 	loop_timer_disarm(c->limit);
 	c->server->fn(c->server->arg, c->call, path);
+}
+
+static void take_next_call(void *arg)
+{
+	struct http_connection *c = arg;
+
+	if (loop_fd_set(c->watch, LOOP_READ) < 0)
+		http_connection_free(c);
+	else
+		take_call(c);
 }
 
 static void on_ready(int fd, int events, void *arg)

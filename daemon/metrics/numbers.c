@@ -148,9 +148,8 @@ static double count_workers(const json_t *job, const char *state)
 static double number_at(const json_t *job, const char *path)
 {
 	const char *dot = strchr(path, '.');
-	char key[32];
-
 	const json_t *list;
+	char key[32];
 
 	if (path[0] == '=')
 		return count_workers(job, path + 1);

@@ -58,7 +58,7 @@ static void put_number(struct open_metrics *m, double number)
 {
 	char text[NUMBER_TEXT_MAX];
 	char *at = text + sizeof(text);
-	uint64_t rest = (uint64_t)fabs(number);
+	uint64_t rest;
 	int n;
 
 	if (!(fabs(number) < 1e15 && number == trunc(number))) {
@@ -66,6 +66,7 @@ static void put_number(struct open_metrics *m, double number)
 		put(m, text, (size_t)n);
 		return;
 	}
+	rest = (uint64_t)fabs(number);
 	do
 		*--at = (char)('0' + rest % 10);
 	while (rest /= 10);

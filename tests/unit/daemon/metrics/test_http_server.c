@@ -18,11 +18,23 @@ static struct http_call *held; /* not answered yet */
 static char asked[HTTP_HEAD_MAX];
 static size_t answer_len;
 static bool holds;
+static int n_calls;
+static const char *highest, *lowest; /* frames of on_call() */
+
+static void note_frame(const char *frame)
+{
+	n_calls++;
+	if (!highest || frame > highest)
+		highest = frame;
+	if (!lowest || frame < lowest)
+		lowest = frame;
+}
 
 static void on_call(void *arg, struct http_call *call, const char *path)
 {
 	char *text;
 
+	note_frame(__builtin_frame_address(0));
 	strcpy(asked, path);
 	if (holds) {
 		ck_assert_ptr_null(held);
@@ -52,6 +64,8 @@ static void setup(void)
 	holds = false;
 	held = NULL;
 	asked[0] = '\0';
+	n_calls = 0;
+	highest = lowest = NULL;
 }
 
 static void teardown(void)
@@ -143,6 +157,22 @@ START_TEST(calls_in_pieces_and_several_at_once_are_answered_in_order)
 	turn();
 	ck_assert_str_eq(asked, "/two");
 	ck_assert_ptr_nonnull(strstr(heard(fd, NULL), "first"));
+	close(fd);
+}
+END_TEST
+
+START_TEST(many_calls_at_once_need_no_more_stack_than_one)
+{
+	static const char call[] = "GET / HTTP/1.\r\n\r\n";
+	char many[sizeof(call) * 400] = "";
+	int fd = reader();
+
+	for (char *end = many; n_calls < 400; n_calls++)
+		end = stpcpy(end, call);
+	n_calls = 0;
+	say(fd, many);
+	ck_assert_int_eq(n_calls, 400);
+	ck_assert_int_lt(highest - lowest, 1024);
 	close(fd);
 }
 END_TEST
@@ -345,6 +375,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_call_is_answered_and_the_connection_stays);
 	tcase_add_test(t, calls_in_pieces_and_several_at_once_are_answered_in_order);
+	tcase_add_test(t, many_calls_at_once_need_no_more_stack_than_one);
 	tcase_add_test(t, the_head_alone_is_answered_without_the_text);
 	tcase_add_test(t, the_connection_ends_where_the_reader_wants_that);
 	tcase_add_loop_test(
