@@ -436,11 +436,15 @@ static int read_text(const char *file, char **ret, struct error *err)
 	_cleanup_file_ FILE *f = fopen(file, "re");
 	_cleanup_free_ char *text = NULL;
 	size_t size = 0;
+	ssize_t n;
 
 	if (!f)
 		return error_set(err, -errno, "%s: %s", file, strerror(errno));
 	errno = 0;
-	if (getdelim(&text, &size, '\0', f) < 0) {
+	n = getdelim(&text, &size, '\0', f);
+	if (n > 0 && !text[n - 1])
+		return error_set(err, -EINVAL, "%s: a zero byte, which no text has", file);
+	if (n < 0) {
 		if (ferror(f))
 			return error_set(err, errno ? -errno : -EIO, "%s: %s", file,
 				strerror(errno ? errno : EIO));

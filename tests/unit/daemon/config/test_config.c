@@ -208,6 +208,19 @@ START_TEST(an_unreadable_file_leaves_all_as_it_was)
 }
 END_TEST
 
+START_TEST(a_file_with_a_zero_byte_is_refused_as_a_whole)
+{
+	static const char text[] = "[logs]\nkeep_days = 1\n\0[nonsense]\n";
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/elasticd.conf", dir);
+	ck_assert_int_eq(file_write_atomic(path, text, sizeof(text) - 1, 0644, false), 0);
+	ck_assert_int_eq(load(true), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err.text, "elasticd.conf: a zero byte"));
+	ck_assert_int_ne(c.keep_days, 1);
+}
+END_TEST
+
 START_TEST(all_errors_of_all_files_are_found_at_once)
 {
 	char path[128], line[700] = "slice = ";
@@ -280,6 +293,7 @@ int main(void)
 	tcase_add_test(t, a_missing_file_is_fine_unless_it_was_asked_for);
 	tcase_add_test(t, files_of_the_directory_come_later_in_order_and_win);
 	tcase_add_test(t, an_unreadable_file_leaves_all_as_it_was);
+	tcase_add_test(t, a_file_with_a_zero_byte_is_refused_as_a_whole);
 	tcase_add_test(t, all_errors_of_all_files_are_found_at_once);
 	tcase_add_test(t, keys_that_wait_for_the_next_start_are_named);
 	tcase_add_test(t, loading_again_forgets_what_is_no_longer_there);
