@@ -33,6 +33,7 @@ struct hooks {
 	int started; /* attempts that have run */
 	bool noticed;
 	uint64_t last_ms; /* when the job had ended; 0: not yet */
+	bool hurried;	  /* the agent waits for no hook any more */
 	loop_fn last_fn;
 	void *last_arg;
 };
@@ -97,7 +98,7 @@ static uint64_t hooks_limit(const struct hooks *h)
 {
 	uint64_t limit = (uint64_t)supervisor_spec(h->sv)->hooks.timeout_ms;
 	uint64_t gone = h->last_ms ? loop_now_ms() - h->last_ms : 0;
-	uint64_t left = gone < HOOKS_LAST_MS ? HOOKS_LAST_MS - gone : 0;
+	uint64_t left = gone < HOOKS_LAST_MS && !h->hurried ? HOOKS_LAST_MS - gone : 0;
 
 	return h->last_ms && left < limit ? left : limit;
 }
@@ -113,7 +114,7 @@ static int hook_start(struct hooks *h, const struct hook *x, struct error *err)
 
 	if (!req.limit_ms)
 		return error_set(
-			err, -ETIME, "not run: the job has ended %d s ago", HOOKS_LAST_MS / 1000);
+			err, -ETIME, "not run: the job has ended, and its agent waits no longer");
 	if (hook_environment(h, x, &env) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
 	req.envp = env.vars;
@@ -157,6 +158,7 @@ static void hooks_add(struct supervisor *sv, enum spec_hook which, const json_t 
 {
 	struct hooks *h = hooks_of(sv);
 	struct hook *x;
+	bool room;
 
 	if (!h || !supervisor_spec(sv)->hooks.commands[which])
 		return;
@@ -165,12 +167,13 @@ static void hooks_add(struct supervisor *sv, enum spec_hook which, const json_t 
 		return;
 	x->which = which;
 	x->attempt = supervisor_attempt(sv);
-	if (h->n < HOOKS_WAITING_MAX)
+	room = h->n < HOOKS_WAITING_MAX || which == SPEC_HOOK_END;
+	if (room)
 		x->input = hook_input(h, which, failures);
 	if (!x->input) {
 		hooks_fault(h, x,
-			h->n < HOOKS_WAITING_MAX ? "not run: out of memory"
-						 : "not run: too many others wait for their turn");
+			room ? "not run: out of memory"
+			     : "not run: too many others wait for their turn");
 		hook_free(x);
 		return;
 	}
@@ -242,7 +245,7 @@ static bool hooks_last_answers(struct supervisor *sv, loop_fn fn, void *arg)
 {
 	struct hooks *h = hooks_of(sv);
 
-	if (!h || !supervisor_spec(sv)->hooks.commands[SPEC_HOOK_END])
+	if (!h || (!h->program && !supervisor_spec(sv)->hooks.commands[SPEC_HOOK_END]))
 		return false;
 	h->last_ms = loop_now_ms();
 	h->last_fn = fn;
@@ -250,7 +253,19 @@ static bool hooks_last_answers(struct supervisor *sv, loop_fn fn, void *arg)
 	if (h->program)
 		side_program_hurry(h->program, HOOKS_LAST_MS);
 	hooks_add(sv, SPEC_HOOK_END, NULL);
+	hooks_next(h); /* where it could not be added */
 	return true;
+}
+
+static void hooks_hurry(struct supervisor *sv)
+{
+	struct hooks *h = hooks_of(sv);
+
+	if (!h)
+		return;
+	h->hurried = true;
+	if (h->program)
+		side_program_hurry(h->program, 0);
 }
 
 static bool hooks_child_exited(struct supervisor *sv, const siginfo_t *si)
@@ -278,6 +293,7 @@ const struct feature hooks_feature = {
 	.attempt_over = hooks_attempt_over,
 	.changed = hooks_changed,
 	.last_answers = hooks_last_answers,
+	.hurry = hooks_hurry,
 	.child_exited = hooks_child_exited,
 	.helper_pids = hooks_helpers,
 };

@@ -90,6 +90,8 @@ struct feature {
 	void (*job_ended)(struct supervisor *sv);
 	/* Answers all waiting callers. Returns true if it calls fn, now or later, after that. */
 	bool (*last_answers)(struct supervisor *sv, loop_fn fn, void *arg);
+	/* A signal came after the end of the job: last_answers is to wait for no program. */
+	void (*hurry)(struct supervisor *sv);
 	/* A state that people can see has changed. */
 	void (*changed)(struct supervisor *sv);
 

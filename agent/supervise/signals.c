@@ -55,10 +55,12 @@ static void signals_on_signal(int signo, void *arg)
 		 * group that is orphaned by it. */
 		signals_guard_died(sv);
 	} else if (sv->ended || signo == GUARD_DIED_SIGNAL) {
-		/* After the end of the job a signal ends the wait for a slow reader of the output.
-		 */
-		if (sv->ended && signals_ends(signo))
+		/* After the end of the job a signal ends the wait for a slow reader of the output,
+		 * and for programs such as hooks. */
+		if (sv->ended && signals_ends(signo)) {
 			logs_drain_end(sv->logs);
+			FEATURES_CALL(sv, hurry, sv);
+		}
 	} else if (signo == SIGTSTP && sv->spec->rendezvous.nodes_max <= 1) {
 		standstill(sv);
 	} else if (features_take_signal(sv, signo)) {

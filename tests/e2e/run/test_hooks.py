@@ -2,6 +2,7 @@
 """Hooks: programs that run when the group starts, fails, starts again, gets a notice, or ends."""
 
 import json
+import signal
 
 from harness import spec, wait_file, wait_for
 from processes import wait_gone
@@ -48,8 +49,31 @@ def test_a_hook_that_hangs_or_fails_holds_up_no_worker(box, daemon):
     daemon.call("Kill", job=name, signal="KILL")
     wait_file(box.path("up.1"))
     daemon.call("Stop", job=name)
-    # Without a hook for the end the agent waits for none.
     assert daemon.wait(name)["state"] == "stopped"
+
+
+def test_the_hook_of_the_last_failure_is_not_cut_off_by_the_end(box, daemon):
+    out = box.path("hooks.out")
+    job = daemon.run(spec("exit:3", name="j",
+                          hooks={"failure": ["sh", "-c", f"until test -e {box.path('go')}; do sleep 0.05; done; "
+                                             + WRITE, str(out)]}))
+    assert job["state"] == "failed"
+    box.path("go").touch()
+    written(out, 1)
+
+
+def test_a_signal_after_the_end_ends_the_wait_for_hooks(box):
+    spec_file = box.path("work") / "job.json"
+    spec_file.write_text(json.dumps(spec(
+        "print:x", name="j", cwd=str(box.path("work")), hooks={
+            "timeout": "1h",
+            "end": ["sh", "-c", "trap '' INT TERM; sleep 1000 & echo $! > pid.tmp; mv pid.tmp pid; wait"]})))
+    run = box.run_start("--spec", spec_file)
+    wait_file(box.path("work") / "pid")
+    run.signal(signal.SIGINT)
+    result = run.wait()
+    assert result.rc == 0 and "hooks.end: it did not end in" in result.err, result
+    wait_gone(int((box.path("work") / "pid").read_text()))
 
 
 def test_faults_of_hooks_are_events(box, daemon):
