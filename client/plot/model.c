@@ -11,6 +11,9 @@
 #include <errno.h>
 #include <string.h>
 
+/* Differences of times, and sums with a step of the axis, must not overflow: year 38,500. */
+#define MODEL_LATEST_US (INT64_C(1) << 60)
+
 /* Makes room for one more member; evaluates to it, zeroed, or NULL with p->error set. */
 #define GROW(p, items, n, room)                                                            \
 	({                                                                                 \
@@ -49,6 +52,14 @@ static void model_text(struct plot *p, char **at, const char *text)
 	}
 	free(*at);
 	*at = copy;
+}
+
+/* The time at key; def where there is none that can be drawn. */
+static int64_t model_time(const json_t *object, const char *key, int64_t def)
+{
+	int64_t at = json_get_int(object, key, def);
+
+	return at > 0 && at <= MODEL_LATEST_US ? at : def;
 }
 
 void plot_init(struct plot *p)
@@ -125,7 +136,6 @@ static struct plot_worker *worker_of(struct plot *p, int rank)
 	int source = (int)p->n_sources - 1;
 	struct plot_worker *w;
 
-	/* Ranks mostly come in order, so that the guess is right. */
 	for (size_t i = 0; i < p->n_workers; i++) {
 		w = &p->workers[i];
 		if (w->rank == rank && w->source == source)
@@ -235,11 +245,11 @@ static void model_worker(struct plot *p, const json_t *event, int64_t at, int at
 	if (!w)
 		return;
 	plot_name(p, rank, json_get_string(data, "role", "?"), (int)json_get_int(data, "index", 0));
-	start_begin(p, w, attempt, json_get_int(data, "started_us", at));
+	start_begin(p, w, attempt, model_time(data, "started_us", at));
 	s = start_open(w);
 	if (!s || !ended)
 		return;
-	start_close(source_of(p), w, json_get_int(data, "ended_us", at));
+	start_close(source_of(p), w, model_time(data, "ended_us", at));
 	s->end = model_end(data);
 	model_text(p, &s->text, json_get_string(event, "text", ""));
 }
@@ -317,7 +327,7 @@ static void model_verdict(struct plot *p, const json_t *event)
 		return;
 	p->root.attempt = (int)json_get_int(root, "attempt", 0);
 	p->root.rank = (int)json_get_int(root, "rank", -1);
-	p->root.at = json_get_int(root, "time_us", 0);
+	p->root.at = model_time(root, "time_us", 0);
 	snprintf(name, sizeof(name), "%.100s:%d", json_get_string(root, "role", "?"),
 		(int)json_get_int(root, "index", 0));
 	model_text(p, &p->root.worker, name);
@@ -375,7 +385,7 @@ static void model_mark(struct plot *p, const json_t *event, int64_t at, int atte
 		(!strcmp(name, "worker-failed") && json_get_bool(data, "collateral", false)))
 		return;
 	if (kind == PLOT_FAILURE)
-		at = json_get_int(data, "time_us", at);
+		at = model_time(data, "time_us", at);
 	if (strcmp(name, "worker-failed-elsewhere") != 0 && rank >= 0)
 		w = worker_of(p, rank);
 	if (w && (!strcmp(name, "worker-stopping") || !strcmp(name, "worker-failing")))
@@ -387,10 +397,10 @@ static void model_mark(struct plot *p, const json_t *event, int64_t at, int atte
 void plot_add(struct plot *p, const json_t *event)
 {
 	const char *name = json_get_string(event, "event", NULL);
-	int64_t at = json_get_int(event, "time_us", 0);
+	int64_t at = model_time(event, "time_us", 0);
 	int attempt = (int)json_get_int(event, "attempt", -1);
 
-	if (!name || at <= 0 || !source_of(p))
+	if (!name || !at || !source_of(p))
 		return;
 	p->events++;
 	if (!p->from || at < p->from)

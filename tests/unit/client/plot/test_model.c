@@ -255,6 +255,21 @@ START_TEST(workers_end_with_their_host)
 }
 END_TEST
 
+START_TEST(times_that_no_picture_has_room_for_are_left_out)
+{
+	one_attempt();
+	event(11, "worker-ended",
+		"\"rank\":0,\"data\":{\"rank\":0,\"started_us\":%lld,\"ended_us\":%lld}",
+		(long long)INT64_MIN, (long long)INT64_MAX);
+	event(1e12, "notice", "\"attempt\":0"); /* in year 33,700 */
+	event(9e12, "notice", "\"attempt\":0");
+	ck_assert_int_eq(plot_finish(&plot, 0), 0);
+	ck_assert_int_eq(plot.from, T);
+	ck_assert_int_eq(plot.to, T + INT64_C(1000000000000) * SECOND);
+	ck_assert_int_eq(plot.workers[0].starts[1].to, T + 11 * SECOND);
+}
+END_TEST
+
 START_TEST(events_of_newer_versions_are_marks_and_nonsense_is_left_out)
 {
 	json_t *odd = json_pack("[i]", 1);
@@ -290,6 +305,7 @@ int main(void)
 	tcase_add_test(tc, hosts_join_and_leave_and_may_come_back);
 	tcase_add_test(tc, each_host_of_a_group_has_its_own_workers);
 	tcase_add_test(tc, workers_end_with_their_host);
+	tcase_add_test(tc, times_that_no_picture_has_room_for_are_left_out);
 	tcase_add_test(tc, events_of_newer_versions_are_marks_and_nonsense_is_left_out);
 	suite_add_tcase(s, tc);
 	sr = srunner_create(s);
