@@ -28,7 +28,7 @@ static void reading_free(struct reading *x)
 	if (x->all->next == x)
 		x->all->next = TAILQ_NEXT(x, link);
 	TAILQ_REMOVE(&x->all->list, x, link);
-	x->all->open -= x->call != NULL;
+	x->all->open -= x->call && !x->late;
 	agent_call_free(x->call);
 	job_unwatch(x->job, &x->watch);
 	x->job->reading = NULL;
@@ -62,14 +62,18 @@ static void on_answer(void *arg, const char *error, json_t *parameters, bool con
 	struct reading *x = arg;
 
 	x->known = !error;
-	if (!error)
+	if (error)
+		x->fresh = false;
+	else
 		job_numbers_read(json_object_get(parameters, "job"), &x->numbers);
 	x->call = agent_call_free(x->call);
+	if (x->late)
+		return;
 	x->all->open--;
 	ask_later(x->all);
 }
 
-/* The call goes on until the reader's patience ends. */
+/* The call goes on: the agent may answer later. */
 static void on_silent(void *arg)
 {
 }
@@ -88,13 +92,13 @@ static void ask(struct reading *x)
 		.arg = x,
 	};
 
-	x->known = false;
+	x->known = x->late = false;
 	x->fresh = true;
 	x->asked_ms = loop_now_ms();
 	if (params && agent_call_new(x->job, &o, &x->call) == 0)
 		x->all->open++;
 	else
-		x->call = NULL;
+		x->fresh = false;
 }
 
 static void end_asking(struct readings *r)
@@ -105,15 +109,16 @@ static void end_asking(struct readings *r)
 	r->next = NULL;
 	loop_timer_disarm(r->patience);
 	loop_cancel(r->loop, ask_more, r);
-	TAILQ_FOREACH (x, &r->list, link) {
-		r->open -= x->call != NULL;
-		x->call = agent_call_free(x->call);
-	}
+	TAILQ_FOREACH (x, &r->list, link)
+		x->late = x->call != NULL;
+	r->open = 0;
 	r->done(r->arg);
 }
 
 static bool wants_asking(struct reading *x)
 {
+	if (x->call)
+		return false;
 	if (x->job->life == LIFE_LINKED && !x->job->mirror.silent_us)
 		return !x->fresh || loop_now_ms() - x->asked_ms >= METRICS_FRESH_MS;
 	x->known = x->fresh = false;

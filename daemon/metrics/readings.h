@@ -24,6 +24,7 @@ struct reading {
 	struct job_watch watch;
 	struct agent_call *call; /* NULL: is not being asked */
 	bool known, fresh;	 /* has numbers; its job has not changed since */
+	bool late;		 /* readers wait no longer for the call's answer */
 	uint64_t asked_ms;
 	struct job_numbers numbers;
 	char labels[READING_LABELS_MAX]; /* name and user */

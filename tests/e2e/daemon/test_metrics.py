@@ -108,13 +108,17 @@ def test_an_agent_that_stands_still_holds_up_no_reader(box, watched, port):
         watched.wait(name, until="running")
     agent = watched.agent_pid("still")
     os.kill(agent, signal.SIGSTOP)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
-        found = samples(get(http.client.HTTPConnection("127.0.0.1", port, timeout=60), "/metrics")[1])
+        found = samples(get(connection, "/metrics")[1])
     finally:
         os.kill(agent, signal.SIGCONT)
     assert of(found, "elasticd_job_up", name="still") == [0]
     assert of(found, "elasticd_job_up", name="well") == [1]
     assert not of(found, "elasticd_job_attempt", name="still")
+    # It answers late, and its numbers are there soon.
+    wait_for(lambda: of(samples(get(connection, "/metrics")[1]), "elasticd_job_up", name="still") == [1],
+             watched.state, timeout=10)
 
 
 @pytest.mark.skipif(not is_root(), reason="needs root")
