@@ -187,15 +187,15 @@ static void apply_log_level(struct daemon *d)
 	d->host.agent_log_level = level >= LOG_DEBUG ? "debug" : "warning";
 }
 
-/* Fills text with "; KEY, KEY: at the next start", or with "". */
-static void name_waiting(
-	const struct config *old, const struct config *new, char *text, size_t size)
+/* Has the keys in fresh that wait for the next start keep their values, and fills text with "; KEY,
+ * KEY: at the next start", or with "". */
+static void keep_waiting(struct config *running, struct config *fresh, char *text, size_t size)
 {
 	const char *key;
 	size_t i = 0, n = 0;
 
 	text[0] = '\0';
-	while ((key = config_next_start(old, new, &i)) && n < size)
+	while ((key = config_next_start(running, fresh, &i)) && n < size)
 		n += (size_t)snprintf(text + n, size - n, "%s%s", n ? ", " : "; ", key);
 	if (n && n < size)
 		snprintf(text + n, size - n, ": at the next start");
@@ -214,7 +214,9 @@ static int read_config(struct daemon *d, char *waiting, size_t size, struct erro
 		r = make_access(d, &fresh, &access, err);
 	if (r < 0)
 		return r;
-	name_waiting(&d->config, &fresh, waiting, size);
+	waiting[0] = '\0';
+	if (d->access) /* else this is the start */
+		keep_waiting(&d->config, &fresh, waiting, size);
 	old = d->config;
 	d->config = fresh;
 	fresh = old; /* and is freed */

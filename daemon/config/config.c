@@ -549,14 +549,43 @@ static bool same_value(const struct config_key *k, const void *a, const void *b)
 	return true;
 }
 
-const char *config_next_start(const struct config *a, const struct config *b, size_t *i)
+static size_t value_size(const struct config_key *k)
+{
+	switch (k->type) {
+	case CONFIG_SIZE:
+	case CONFIG_DURATION:
+		return sizeof(int64_t);
+	case CONFIG_BOOL:
+	case CONFIG_REQUIRE:
+		return sizeof(bool);
+	case CONFIG_INT:
+	case CONFIG_MODE:
+	case CONFIG_LEVEL:
+		return sizeof(int);
+	default:
+		return sizeof(void *);
+	}
+}
+
+static void exchange_values(const struct config_key *k, void *a, void *b)
+{
+	char kept[sizeof(int64_t)];
+
+	memcpy(kept, a, value_size(k));
+	memcpy(a, b, value_size(k));
+	memcpy(b, kept, value_size(k));
+}
+
+const char *config_next_start(struct config *running, struct config *fresh, size_t *i)
 {
 	while (*i < sizeof(keys) / sizeof(*keys)) {
 		const struct config_key *k = &keys[(*i)++];
+		void *a = (char *)running + k->offset, *b = (char *)fresh + k->offset;
 
-		if (k->at_start &&
-			!same_value(k, (const char *)a + k->offset, (const char *)b + k->offset))
-			return k->name;
+		if (!k->at_start || same_value(k, a, b))
+			continue;
+		exchange_values(k, a, b);
+		return k->name;
 	}
 	return NULL;
 }

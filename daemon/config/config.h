@@ -57,9 +57,9 @@ typedef void (*config_error_fn)(void *arg, const char *text);
 _must_check_ int config_load(struct config *c, const char *file, bool required, config_error_fn fn,
 	void *arg, struct error *err);
 
-/* The next key after *i whose values in a and b differ and take effect when elasticd is started
- * next, or NULL. */
-const char *config_next_start(const struct config *a, const struct config *b, size_t *i);
+/* The next key after *i whose values in running and fresh differ and take effect when elasticd is
+ * started next, or NULL. Exchanges the two values, so that fresh has the one in effect. */
+const char *config_next_start(struct config *running, struct config *fresh, size_t *i);
 
 /* Reads text into c, over what c holds, for tests; name stands for the file in errors. */
 _must_check_ int config_parse(

@@ -506,4 +506,7 @@ def test_a_reload_takes_all_of_the_configuration_or_nothing(box):
     assert (check.rc, check.out, check.err) == (0, f"{conf}: no errors\n", ""), check
     daemon.program.signal(signal.SIGHUP)
     daemon.program.wait_err("configuration reloaded; scopes, slice: at the next start")
+    conf.write_text("[limits]\njobs = 2\n[elasticd]\nslice = s.slice\n")
+    daemon.program.signal(signal.SIGHUP)
+    daemon.program.wait_err("configuration reloaded; slice: at the next start")
     daemon.submit(spec("hang"))

@@ -264,6 +264,10 @@ START_TEST(keys_that_wait_for_the_next_start_are_named)
 	ck_assert_str_eq(config_next_start(&old, &c, &i), "slice");
 	ck_assert_str_eq(config_next_start(&old, &c, &i), "message_size");
 	ck_assert_ptr_null(config_next_start(&old, &c, &i));
+	/* They wait still, whatever is loaded meanwhile; the others have their new values. */
+	ck_assert(c.scopes && !c.log_dir && c.message_size == 8 << 20 && c.jobs == 3);
+	ck_assert_str_eq(c.slice, "elasticd.slice");
+	ck_assert_str_eq(old.slice, "s");
 	config_fini(&old);
 }
 END_TEST
