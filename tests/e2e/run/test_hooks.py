@@ -54,9 +54,8 @@ def test_a_hook_that_hangs_or_fails_holds_up_no_worker(box, daemon):
 
 def test_the_hook_of_the_last_failure_is_not_cut_off_by_the_end(box, daemon):
     out = box.path("hooks.out")
-    job = daemon.run(spec("exit:3", name="j",
-                          hooks={"failure": ["sh", "-c", f"until test -e {box.path('go')}; do sleep 0.05; done; "
-                                             + WRITE, str(out)]}))
+    wait = f"until test -e {box.path('go')}; do sleep 0.05; done; "
+    job = daemon.run(spec("exit:3", name="j", hooks={"failure": ["sh", "-c", wait + WRITE, str(out)]}))
     assert job["state"] == "failed"
     box.path("go").touch()
     written(out, 1)
