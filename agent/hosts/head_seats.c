@@ -107,6 +107,15 @@ void head_seats_vacated(struct head *h)
 	}
 }
 
+/* Whether the verdict waits for one of these workers. */
+static bool seats_awaited(const struct head *h, int first_rank, int n)
+{
+	for (int rank = first_rank; rank < first_rank + n && rank < h->n_workers; rank++)
+		if (h->workers[rank].end == END_NONE)
+			return true;
+	return false;
+}
+
 static bool seats_is_late(const struct round_seat *s)
 {
 	return s->late && !s->host;
@@ -118,6 +127,9 @@ void head_seats_late(struct head *h)
 	_cleanup_free_ struct seats_found *all = seats_find_all(h, seats_is_late, &n);
 
 	for (int i = 0; i < n; i++) {
+		/* Others may have been late before. */
+		if (!seats_awaited(h, all[i].first_rank, all[i].workers))
+			continue;
 		seats_event(h, "seat-late", all[i].name, all[i].first_rank, all[i].workers, "left",
 			", which no other host has taken for rendezvous.join_timeout: the group "
 			"waits no longer");
