@@ -82,8 +82,10 @@ def test_the_page_zooms_in_a_browser(box, daemon, runs):
     path.write_text(box.ctl("plot", "--html", "twice").out)
 
     def opened(part):
-        shown = box.sh(browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
-                       f"--user-data-dir={box.path('tmp/browser')}", f"file://{path}{part}")
+        shown = box.sh(browser, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=1000",
+                       "--dump-dom", f"--user-data-dir={box.path('tmp/browser' + part)}",
+                       f"file://{path}{part}")
+        assert '<g id="axes">' in shown.out, shown
         ticks = re.search(r'<g id="axes">(.*?)</g>', shown.out, re.S)[1]
         return (float(re.search(r'data-zoom="([\d.]+)"', shown.out)[1]),
                 re.search(r'id="bars"[^>]* viewBox="([^"]*)"', shown.out)[1].split(),
