@@ -8,6 +8,7 @@
  *   speed     after sharing, too; it adds to the event of an end how far the worker was
  *   preempt   after sharing has read the last calls of an ended worker, which say how it left
  *   attach    signals and ends workers that are not below the agent
+ *   ready     its calls need the slots of sharing; api shows what it finds
  *   queue     gives tasks to workers that the features before it know
  *   hosts     reports ends to the head after the features before it have handled them
  *   api       it shows the state of all before it, and its server outlives their calls
@@ -21,6 +22,7 @@
 #include "agent/hosts/hosts.h"
 #include "agent/preempt/service.h"
 #include "agent/queue/service.h"
+#include "agent/ready/ready.h"
 #include "agent/sharing/service.h"
 #include "agent/speed/speed.h"
 #include "agent/watchdog/watchdog.h"
@@ -33,6 +35,7 @@ const struct feature *const agent_features[] = {
 	&speed_feature,
 	&preempt_feature,
 	&attach_feature,
+	&ready_feature,
 	&queue_feature,
 	&hosts_feature,
 	&api_feature,

@@ -157,6 +157,9 @@ agent_SRC := \
 	agent/queue/journal/read.c \
 	agent/queue/journal/rewrite.c \
 	agent/queue/journal/sync.c \
+	agent/ready/file.c \
+	agent/ready/port.c \
+	agent/ready/ready.c \
 	agent/rounds/clock_offset.c \
 	agent/rounds/host_machine.c \
 	agent/rounds/host_ranks.c \

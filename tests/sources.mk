@@ -54,6 +54,7 @@ unit_TESTS := \
 	agent/process/spawn \
 	agent/queue/journal/copy \
 	agent/queue/journal/journal \
+	agent/ready/waits \
 	agent/rounds/clock_offset \
 	agent/rounds/host_machine \
 	agent/rounds/host_ranks \

@@ -140,6 +140,12 @@ enum elasticd_action {
  */
 enum elasticd_status elasticd_step(struct elasticd *h, int64_t n, enum elasticd_action *ret_action);
 
+/* --- readiness */
+
+/* Says that this worker is ready, for a job whose specification asks for that (ready.call); others
+ * wait for the job until all its workers have. Calling it again does nothing. */
+enum elasticd_status elasticd_ready(struct elasticd *h);
+
 /* --- preemption */
 
 /* The checkpoint that elasticd_step(h, n) asked for is written. path, at most 4096 bytes, is shown

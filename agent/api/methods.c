@@ -266,10 +266,13 @@ static int method_events(struct varlink_call *call, json_t *p, void *arg)
 static int method_wait(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct api_server *s = feature_state(arg, &api_feature);
-	bool running = !strcmp(json_get_string(p, "until", "ended"), "running");
-	enum listener_kind kind = json_get_bool(p, "kill", false) ? LISTEN_KILL : LISTEN_END;
+	const char *until = json_get_string(p, "until", "ended");
+	enum listener_kind kind = !strcmp(until, "running")	    ? LISTEN_RUNNING
+				  : !strcmp(until, "ready")	    ? LISTEN_READY
+				  : json_get_bool(p, "kill", false) ? LISTEN_KILL
+								    : LISTEN_END;
 
-	return listen_start(&s->listeners, call, running ? LISTEN_RUNNING : kind, INT64_MAX,
+	return listen_start(&s->listeners, call, kind, INT64_MAX,
 		json_get_int(p, "timeout_ms", SPEC_UNSET), json_get_int(p, "waited_ms", 0));
 }
 

@@ -107,6 +107,8 @@ static void listener_finish(struct listener *l)
 
 static bool listener_reached(const struct listener *l)
 {
+	if (l->kind == LISTEN_READY)
+		return supervisor_ready(l->all->sv);
 	return l->kind == LISTEN_RUNNING && supervisor_group(l->all->sv)->state == GROUP_RUNNING;
 }
 

@@ -19,7 +19,14 @@
 struct supervisor;
 struct listener;
 
-enum listener_kind { LISTEN_WATCH, LISTEN_EVENTS, LISTEN_RUNNING, LISTEN_END, LISTEN_KILL };
+enum listener_kind {
+	LISTEN_WATCH,
+	LISTEN_EVENTS,
+	LISTEN_RUNNING,
+	LISTEN_READY,
+	LISTEN_END,
+	LISTEN_KILL
+};
 
 struct listeners {
 	struct supervisor *sv;

@@ -188,6 +188,8 @@ struct forwarded {
 	struct call_out *out;
 	loop_fn over;
 	void *arg;
+	loop_fn succeeded;
+	void *succeeded_arg;
 };
 
 static void forwarded_over(struct forwarded *f)
@@ -219,6 +221,8 @@ static void forwarded_answer(void *arg, const char *error, json_t *p, bool conti
 		(void)varlink_error(call, error, json_incref(p));
 	else
 		(void)varlink_reply(call, json_incref(p));
+	if (!error && f->succeeded)
+		f->succeeded(f->succeeded_arg);
 	forwarded_over(f);
 }
 
@@ -242,6 +246,8 @@ int calls_out_forward(struct calls_out_connection *c, const struct calls_out_mes
 		free(f);
 		return r;
 	}
+	f->succeeded = m->succeeded;
+	f->succeeded_arg = m->arg;
 	f->over = over;
 	f->arg = arg;
 	if (m->oneway) {

@@ -50,6 +50,9 @@ struct calls_out_message {
 	const char *interface, *method;
 	bool more, oneway; /* oneway: over at once, without an answer */
 	const json_t *parameters;
+	/* calls_out_forward(): runs when the last answer is no error; NULL: none. */
+	loop_fn succeeded;
+	void *arg;
 };
 
 void calls_out_init(struct calls_out *o, const struct calls_way *way, bool negative);

@@ -70,6 +70,8 @@ struct commons_owner {
 	void (*read)(void *arg, bool barrier);
 	/* On a notice all workers have left, or are to be stopped. */
 	void (*preempted)(void *arg, const char *why);
+	/* Workers have passed the barrier of spec.ready. NULL: others see to it. */
+	void (*barrier_passed)(void *arg);
 	void *arg;
 };
 

@@ -17,6 +17,7 @@ struct sharing_wait {
 	struct commons *c;
 	struct varlink_call *call;
 	enum wait_kind kind;
+	bool readies; /* at the barrier of spec.ready */
 };
 
 static void wait_free(struct sharing_wait *x)
@@ -75,14 +76,18 @@ void commons_barrier_answer(void *arg, void *token, const struct barrier_answer 
 {
 	struct sharing_wait *x = token;
 	struct varlink_call *call = x->call;
+	struct commons *c = arg;
+	bool readies = x->readies;
 
 	wait_free(x);
 	if (answer->status != STATUS_OK) {
-		sharing_fail_missing(arg, call, answer->status, answer->message, answer->missing,
+		sharing_fail_missing(c, call, answer->status, answer->message, answer->missing,
 			answer->n_missing);
 		return;
 	}
 	sharing_reply_int(call, "generation", answer->generation);
+	if (readies && c->owner.barrier_passed)
+		c->owner.barrier_passed(c->owner.arg);
 }
 
 void commons_members_answer(void *arg, void *token, const struct members_answer *answer)
@@ -289,6 +294,7 @@ int sharing_barrier(struct varlink_call *call, const struct flat *p, void *arg)
 	x = wait_new(c, call, WAIT_BARRIER);
 	if (!x)
 		return 0;
+	x->readies = c->spec->ready.barrier && !strcmp(name, c->spec->ready.barrier);
 	r = (members ? barriers_arrive : barriers_arrive_default)(
 		c->barriers, name, slot, set, n, deadline, now, x);
 	if (r < 0)

@@ -75,6 +75,20 @@ static struct calls_out_connection *connection_of(
 	return peer->relayed;
 }
 
+static void relay_barrier_passed(void *arg)
+{
+	FEATURES_CALL(arg, barrier_passed, arg);
+}
+
+/* Whether workers call at the barrier of spec.ready. */
+static bool relay_readies(const struct sharing *sh, struct varlink_call *call, const json_t *p)
+{
+	const char *barrier = supervisor_spec(sh->sv)->ready.barrier;
+
+	return barrier && !strcmp(varlink_call_method(call), "Barrier") &&
+	       !strcmp(json_get_string(p, "name", ""), barrier);
+}
+
 static int relay_call(
 	struct sharing_relay *r, struct sharing_peer *peer, struct varlink_call *call, json_t *p)
 {
@@ -86,6 +100,8 @@ static int relay_call(
 		.more = varlink_call_more(call),
 		.oneway = varlink_call_oneway(call),
 		.parameters = p,
+		.succeeded = relay_readies(r->sh, call, p) ? relay_barrier_passed : NULL,
+		.arg = r->sh->sv,
 	};
 	const struct calls_way *way = &r->uplink.calls->way;
 	struct calls_out_connection *c;
@@ -140,12 +156,13 @@ static void keep_error(struct sharing *sh, int slot, const json_t *p)
 			sh->commons, slot, (enum status)code, json_get_string(p, "message", ""));
 }
 
-/* All but what only this host knows: whose a token is, and that this host has a notice. */
+/* All but what only this host knows: whose a token is, that this host has a notice, and that its
+ * workers are ready. */
 bool sharing_relay_worker(struct varlink_call *call, const char *method, json_t *p, void *arg)
 {
 	int slot = sharing_slot_of(call);
 
-	if (!strcmp(method, "Hello") || !strcmp(method, "Notify"))
+	if (!strcmp(method, "Hello") || !strcmp(method, "Notify") || !strcmp(method, "Ready"))
 		return false;
 	if (!strcmp(method, "Result") && !keep_result(call, p))
 		return true;

@@ -128,6 +128,13 @@ static void own_decide(void *arg)
 	supervisor_changed(sv);
 }
 
+static void own_barrier_passed(void *arg)
+{
+	struct supervisor *sv = ((struct sharing *)arg)->sv;
+
+	FEATURES_CALL(sv, barrier_passed, sv);
+}
+
 static int open_commons(struct sharing *sh)
 {
 	const struct commons_options opt = {
@@ -143,6 +150,7 @@ static int open_commons(struct sharing *sh)
 			.worker_error = own_worker_error,
 			.state = own_state,
 			.decide = own_decide,
+			.barrier_passed = own_barrier_passed,
 			.arg = sh },
 	};
 

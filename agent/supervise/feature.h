@@ -80,6 +80,8 @@ struct feature {
 	void (*attempt_over)(struct supervisor *sv, const json_t *failures);
 	/* The attempt's workers are known; none is started. */
 	void (*attempt_begins)(struct supervisor *sv);
+	/* Workers of this host have passed the barrier that `ready.barrier` names. */
+	void (*barrier_passed)(struct supervisor *sv);
 	/* The group has a new state, whose actions are still to come. */
 	void (*group_changed)(struct supervisor *sv);
 	/* Every worker had its first start. */

@@ -131,6 +131,8 @@ static json_t *job_json_of(const struct supervisor *sv, bool live, const struct 
 		json_put(j, "reason", json_text(sv->reason));
 	if (sv->end.result)
 		json_put(j, "verdict", job_json_verdict(sv));
+	else
+		json_put(j, "ready", json_boolean(supervisor_ready(sv)));
 	json_put(j, "user", json_text(sv->user));
 	json_put(j, "uid", json_integer(getuid()));
 	job_json_times(sv, j);

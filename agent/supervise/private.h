@@ -144,6 +144,7 @@ struct supervisor {
 	const struct feature *const *features;
 	size_t n_features;     /* whose init() was called, also if it failed */
 	bool on_notice;	       /* a notice of preemption is up */
+	bool unready;	       /* it runs, but is not ready */
 	void **feature_states; /* one for each of features */
 	bool finalising;       /* features are being finalised */
 	size_t n_last;	       /* features whose last answers are given, or awaited */

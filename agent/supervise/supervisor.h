@@ -123,6 +123,9 @@ void supervisor_set_reason(struct supervisor *sv, const char *fmt, ...)
 #define SUPERVISOR_ON_NOTICE "a notice of preemption is up: nothing is started again"
 bool supervisor_on_notice(const struct supervisor *sv);
 void supervisor_set_notice(struct supervisor *sv, bool up);
+/* Whether the group runs and nothing says that it is not ready yet. The ready feature sets that. */
+bool supervisor_ready(const struct supervisor *sv);
+void supervisor_set_unready(struct supervisor *sv, bool unready);
 /* The exit status of workers that leave on a notice, and of `run` then. */
 int supervisor_preempted_status(const struct supervisor *sv);
 /* Decides what follows from the workers that have ended so far, while the group runs. */

@@ -111,6 +111,16 @@ void supervisor_scale(struct supervisor *sv, size_t role, int n)
 	sv->replicas[role] = n;
 }
 
+bool supervisor_ready(const struct supervisor *sv)
+{
+	return sv->group.state == GROUP_RUNNING && !sv->unready;
+}
+
+void supervisor_set_unready(struct supervisor *sv, bool unready)
+{
+	sv->unready = unready;
+}
+
 bool supervisor_on_notice(const struct supervisor *sv)
 {
 	return sv->on_notice;

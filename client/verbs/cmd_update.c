@@ -5,6 +5,7 @@
 #include "client/jobs/plan.h"
 #include "client/verbs/verbs.h"
 #include "common/spec/spec.h"
+#include "common/text/duration.h"
 #include "common/text/json.h"
 
 #include <dirent.h>
@@ -128,16 +129,35 @@ static void update_print(const struct ctl *ctl, const struct plan_step *step, bo
 
 /* --- carrying a plan out --- */
 
+/* How long others wait for the newest run of that name: its ready.timeout. */
+static int64_t update_patience(struct ctl *ctl, const char *name)
+{
+	_cleanup_(spec_freep) struct spec *spec = NULL;
+	_cleanup_json_ json_t *answer = NULL;
+	_cleanup_free_ char *refusal = NULL;
+	struct error err = { 0 };
+
+	if (ctl_try(ctl, "Spec", ctl_job(name), &answer, &refusal, &err) ||
+		spec_parse(json_object_get(answer, "spec"), &spec, NULL) < 0)
+		return -1;
+	return spec->ready.timeout_ms;
+}
+
 /* Whether the job that step waits for lets it start. */
 static int update_wait_for(
 	struct ctl *ctl, const struct plan_step *step, const char *name, bool needed)
 {
 	_cleanup_json_ json_t *answer = NULL;
 	_cleanup_free_ char *refusal = NULL;
-	json_t *p = ctl_with(ctl_job(name), "until", json_string("running"));
+	json_t *p = ctl_with(ctl_job(name), "until", json_string("ready"));
+	int64_t patience_ms = update_patience(ctl, name);
+	char took[DURATION_TEXT_MAX];
 	struct error err = { 0 };
-	int r = ctl_try(ctl, "Wait", p, &answer, &refusal, &err);
+	int r;
 
+	if (patience_ms >= 0)
+		p = ctl_with(p, "timeout_ms", json_integer(patience_ms));
+	r = ctl_try(ctl, "Wait", p, &answer, &refusal, &err);
 	if (r && !refusal)
 		return r;
 	if (!needed || (!r && !job_ended(json_object_get(answer, "job"))))
@@ -145,6 +165,10 @@ static int update_wait_for(
 	if (!r)
 		return ctl_error(ctl, CTL_REFUSED, "%s is not started: it needs %s, which has %s",
 			step->name, name, get_text(json_object_get(answer, "job"), "state"));
+	if (!strcmp(refusal, "DeadlineExceeded"))
+		return ctl_error(ctl, CTL_REFUSED,
+			"%s is not started: it needs %s, which is not ready after %s", step->name,
+			name, duration_text(patience_ms, took));
 	return ctl_error(
 		ctl, CTL_REFUSED, "%s is not started: it needs %s: %s", step->name, name, err.text);
 }

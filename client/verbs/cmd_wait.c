@@ -62,14 +62,15 @@ static int wait_ask(struct ctl *ctl, struct waits *w, const json_t *parameters)
 }
 
 /* Reports a job's end under the name that the user gave. Returns its exit status. */
-static int wait_tell(struct ctl *ctl, const char *name, json_t *job, json_t *report)
+static int wait_tell(struct ctl *ctl, const char *name, json_t *job, bool ready, json_t *report)
 {
 	_cleanup_free_ char *verdict = NULL;
 
 	json_array_append(report, job);
 	if (!job_ended(job)) {
-		ctl_say(ctl, "%s is %s", name,
-			get_text(job, "state") ? get_text(job, "state") : "?");
+		ctl_say(ctl, "%s is %s%s", name,
+			get_text(job, "state") ? get_text(job, "state") : "?",
+			ready ? ", and ready" : "");
 		return 0;
 	}
 	verdict = job_verdict_text(job);
@@ -79,7 +80,7 @@ static int wait_tell(struct ctl *ctl, const char *name, json_t *job, json_t *rep
 
 /* Receives the answers in the order of the names. Returns the first status that is not 0, or why
  * not all answers came. */
-static int wait_take(struct ctl *ctl, struct waits *w)
+static int wait_take(struct ctl *ctl, struct waits *w, bool ready)
 {
 	int result = 0;
 
@@ -96,8 +97,8 @@ static int wait_take(struct ctl *ctl, struct waits *w)
 		r = ctl_try_next(ctl, w->links[i / CALLS_PER_LINK], &answer, NULL, &refusal, &err);
 
 		if (r == 0)
-			r = wait_tell(
-				ctl, w->names.names[i], json_object_get(answer, "job"), w->report);
+			r = wait_tell(ctl, w->names.names[i], json_object_get(answer, "job"), ready,
+				w->report);
 		else if (refusal)
 			ctl_refused(ctl, r, ctl->refusal, &err);
 		fflush(stdout);
@@ -117,8 +118,10 @@ int cmd_wait(struct ctl *ctl, struct args *args)
 	const char *until = args_get(args, "until");
 	int r;
 
-	if (until && strcmp(until, "running") != 0 && strcmp(until, "ended") != 0)
-		return ctl_usage(ctl, "--until: expected running or ended, got \"%s\"", until);
+	if (until && strcmp(until, "running") != 0 && strcmp(until, "ready") != 0 &&
+		strcmp(until, "ended") != 0)
+		return ctl_usage(
+			ctl, "--until: expected running, ready or ended, got \"%s\"", until);
 	if (args_has(args, "kill") && ctl->timeout_ms < 0)
 		return ctl_usage(ctl, "--kill needs --timeout");
 	if (until)
@@ -135,7 +138,7 @@ int cmd_wait(struct ctl *ctl, struct args *args)
 		r = wait_ask(ctl, &w, p);
 	if (r != 0)
 		return r;
-	r = wait_take(ctl, &w);
+	r = wait_take(ctl, &w, until && !strcmp(until, "ready"));
 	if (ctl->json && (w.names.chosen || w.names.n != 1))
 		ctl_print_json(w.report, false);
 	else if (ctl->json && json_array_size(w.report) > 0)

@@ -125,7 +125,7 @@ static const struct arg_option errors_options[] = {
 
 static const struct arg_option wait_options[] = {
 	ALL_OPTION("all jobs that are active"),
-	{ "until", "STATE", "running or ended (default)", "running ended", 0 },
+	{ "until", "STATE", "running, ready or ended (default)", "running ready ended", 0 },
 	{ "kill", NULL, "end the run after --timeout, and report it as usual", NULL, 0 },
 	{ NULL },
 };

@@ -159,6 +159,13 @@ static void check_heartbeat(struct spec_ctx *ctx, const struct spec_heartbeat *h
 		needs(ctx, rules[i].path, rules[i].value, rules[i].other, rules[i].what);
 }
 
+/* One sign of readiness says when the job is ready; with two it would be unclear. */
+static void check_ready(struct spec_ctx *ctx, const struct spec_ready *r)
+{
+	if ((r->barrier != NULL) + (r->port > 0) + (r->file != NULL) + r->call > 1)
+		spec_note(ctx, "ready", "expected one of `barrier`, `port`, `file` and `call`");
+}
+
 static void check_roles(struct spec_ctx *ctx, const struct spec *s)
 {
 	int total = 0;
@@ -200,6 +207,7 @@ int spec_check(struct spec_ctx *ctx, const struct spec *s)
 	check_roles(ctx, s);
 	check_restart(ctx, &s->restart, "restart");
 	check_heartbeat(ctx, &s->heartbeat);
+	check_ready(ctx, &s->ready);
 	spec_check_preemption(ctx, &s->preemption);
 	spec_check_queue(ctx, s);
 	spec_check_rendezvous(ctx, &s->rendezvous);

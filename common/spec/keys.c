@@ -168,6 +168,15 @@ static const struct spec_key hooks_keys[] = {
 	END,
 };
 
+static const struct spec_key ready_keys[] = {
+	KEY("barrier", string, spec_ready, barrier),
+	KEY("port", int, spec_ready, port, .min = 1, .max = 65535),
+	KEY("file", path, spec_ready, file),
+	KEY("call", bool, spec_ready, call),
+	KEY("timeout", duration, spec_ready, timeout_ms, .min = 1),
+	END,
+};
+
 /* Its values are members of struct spec itself: the section's offset is 0. */
 static const struct spec_key compat_keys[] = {
 	KEY("torch", bool, spec, compat_torch),
@@ -200,6 +209,7 @@ const struct spec_key spec_keys_top[] = {
 	SECTION("queue", spec_keys_queue, queue),
 	SECTION("rendezvous", spec_keys_rendezvous, rendezvous),
 	SECTION("hooks", hooks_keys, hooks),
+	SECTION("ready", ready_keys, ready),
 	{ .name = "compat", .type = &spec_type_object, .offset = 0, .keys = compat_keys },
 	END,
 };

@@ -58,6 +58,8 @@ struct spec *spec_free(struct spec *s)
 	spec_rendezvous_fini(&s->rendezvous);
 	for (int i = 0; i < SPEC_N_HOOKS; i++)
 		spec_free_words(s->hooks.commands[i]);
+	free(s->ready.barrier);
+	free(s->ready.file);
 	free(s->rpc_layer);
 	free(s);
 	return NULL;
@@ -95,6 +97,7 @@ static struct spec *spec_new(void)
 		.dump_timeout_ms = 10000,
 	};
 	s->hooks.timeout_ms = 10000;
+	s->ready.timeout_ms = 300000;
 	s->speed.window_ms = 60000;
 	s->speed.straggler = SPEC_UNSET;
 	spec_queue_init(&s->queue);

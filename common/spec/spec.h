@@ -299,6 +299,15 @@ struct spec_hooks {
 	int64_t timeout_ms;
 };
 
+/* When the job counts as ready, in each attempt; none is set: when it runs. At most one is. */
+struct spec_ready {
+	char *barrier;	    /* a barrier of this name was passed; NULL: not set */
+	int port;	    /* a program listens there on 127.0.0.1; 0: not set */
+	char *file;	    /* it was written in this attempt; NULL: not set */
+	bool call;	    /* each worker of this host has called elasticd_ready() */
+	int64_t timeout_ms; /* how long other jobs wait for this one */
+};
+
 struct spec {
 	char *name;
 	int64_t max_run_time_ms; /* SPEC_UNSET: none */
@@ -320,6 +329,7 @@ struct spec {
 	struct spec_rendezvous rendezvous;
 	struct spec_queue queue;
 	struct spec_hooks hooks;
+	struct spec_ready ready;
 	enum spec_mode mode;
 	int compat_tf_config;	 /* 0, 1, or SPEC_UNSET: if there are several roles */
 	char *rpc_layer;	 /* of TF_CONFIG, NULL: left out */

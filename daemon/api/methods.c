@@ -279,10 +279,14 @@ static int on_wait(struct varlink_call *call, json_t *params, void *arg)
 	struct job *j = methods_job(arg, call, params);
 	const struct varlink_peer *peer;
 	struct wait_options options;
+	const char *until;
 
 	if (!j)
 		return 0;
-	options.until_running = !strcmp(json_get_string(params, "until", "ended"), "running");
+	until = json_get_string(params, "until", "ended");
+	options.until = !strcmp(until, "running") ? WAIT_RUNNING
+			: !strcmp(until, "ready") ? WAIT_READY
+						  : WAIT_ENDED;
 	options.kill = json_get_bool(params, "kill", false);
 	options.timeout_ms = json_get_int(params, "timeout_ms", -1);
 	if (options.kill && options.timeout_ms < 0)

@@ -103,9 +103,10 @@ static void on_timeout(void *arg)
 		json_pack("{s:s}", "message", "the job did not reach this state in time"));
 }
 
-static bool reached(const struct job *j, bool until_running)
+static bool reached(const struct job *j, enum wait_until until)
 {
-	return job_is_over(j) || (until_running && j->mirror.state == MIRROR_RUNNING);
+	return job_is_over(j) || (until == WAIT_RUNNING && j->mirror.state == MIRROR_RUNNING) ||
+	       (until == WAIT_READY && j->mirror.ready);
 }
 
 static int answer(struct varlink_call *call, struct job *j)
@@ -129,7 +130,7 @@ static void on_news(void *arg, struct job *j, enum job_news news)
 	if (news == JOB_GONE) {
 		waiter_free(w);
 		varlink_error(call, "NotFound", manager_no_job(j->rec.name));
-	} else if (reached(j, w->options.until_running)) {
+	} else if (reached(j, w->options.until)) {
 		waiter_free(w);
 		answer(call, j);
 	} else if ((news == JOB_ATTACHED || news == JOB_STARTED) && w->due) {
@@ -142,7 +143,7 @@ int wait_begin(struct varlink_call *call, struct job *j, const struct wait_optio
 	struct waiter *w;
 	int r;
 
-	if (reached(j, options->until_running))
+	if (reached(j, options->until))
 		return answer(call, j);
 	w = calloc(1, sizeof(*w));
 	if (!w)

@@ -8,10 +8,12 @@
 #include "common/varlink/server.h"
 #include "daemon/jobs/job.h"
 
+enum wait_until { WAIT_ENDED, WAIT_RUNNING, WAIT_READY };
+
 struct wait_options {
-	bool until_running;
-	bool kill;	    /* at the limit the agent ends the run */
-	int64_t timeout_ms; /* negative: none; not with kill */
+	enum wait_until until; /* or ended */
+	bool kill;	       /* at the limit the agent ends the run */
+	int64_t timeout_ms;    /* negative: none; not with kill */
 };
 
 /* Returns 0 where the call is or will be answered, or a negative errno. */

@@ -75,6 +75,7 @@ static const struct {
 	bool required;
 } members[] = {
 	{ "state", JSON_STRING, true },
+	{ "ready", JSON_TRUE, false },
 	{ "reason", JSON_STRING, false },
 	{ "verdict", JSON_OBJECT, false },
 	{ "started_us", JSON_INTEGER, false },
@@ -138,7 +139,8 @@ static int check_job(const json_t *job, struct error *err)
 				continue;
 			return error_set(err, -EBADMSG, "job.%s: missing", members[i].name);
 		}
-		if (json_typeof(v) != members[i].type)
+		if (json_typeof(v) != members[i].type &&
+			!(json_is_boolean(v) && members[i].type == JSON_TRUE))
 			return error_set(err, -EBADMSG, "job.%s: expected %s", members[i].name,
 				json_type_name(v));
 	}
@@ -279,6 +281,7 @@ void mirror_shorten(struct mirror *m)
 static void take_facts(struct mirror *m, const json_t *job)
 {
 	m->state = state_from_name(json_get_string(job, "state", NULL));
+	m->ready = m->state == MIRROR_RUNNING && json_get_bool(job, "ready", true);
 	m->has_verdict = json_get_object(job, "verdict") != NULL;
 	m->several = json_get_array(job, "hosts") != NULL;
 	m->ended_us = json_get_int(job, "ended_us", 0);
@@ -510,6 +513,7 @@ int mirror_finish(struct mirror *m, const struct job_record *r, const json_t *ve
 		code = json_put_int(job, "ended_us", now_us);
 	if (!code) {
 		json_object_del(job, "next_try_us");
+		json_object_del(job, "ready");
 		json_object_del(job, "reason");
 		json_object_del(job, "agent_pid");
 		code = json_put_string(job, "state", state_of_result(result));

@@ -34,6 +34,7 @@ enum mirror_state { MIRROR_STATES(MIRROR_ENUM) MIRROR_N };
 
 struct mirror {
 	enum mirror_state state;
+	bool ready; /* it runs, and its agent says that it is ready, or does not know of that */
 	bool has_verdict;
 	bool several;	   /* its group has several hosts, of which the agent knows more */
 	int64_t silent_us; /* when the oldest unanswered call to the agent was made; 0: none */

@@ -149,6 +149,13 @@ enum elasticd_status call_wait_error(
 	return status ? status : error_take(json_get_object(answer, "error"), ret);
 }
 
+enum elasticd_status call_ready(struct elasticd *h)
+{
+	struct params a = PARAMS_EMPTY;
+
+	return call_make(h, "Ready", &a, WAIT_PROMPT, NULL);
+}
+
 enum elasticd_status call_leave(struct elasticd *h, int timeout_ms)
 {
 	struct params a = PARAMS_EMPTY;

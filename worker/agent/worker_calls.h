@@ -34,6 +34,7 @@ enum elasticd_status call_report_error(
 	struct elasticd *h, enum elasticd_status code, const char *message);
 enum elasticd_status call_wait_error(
 	struct elasticd *h, int timeout_ms, struct elasticd_error **ret);
+enum elasticd_status call_ready(struct elasticd *h);
 enum elasticd_status call_leave(struct elasticd *h, int timeout_ms);
 
 enum elasticd_status call_step(struct elasticd *h, int64_t n, enum elasticd_action *ret);

@@ -91,6 +91,11 @@ enum elasticd_status elasticd_wait_error(
 	return call_wait_error(h, timeout_ms, ret);
 }
 
+enum elasticd_status elasticd_ready(struct elasticd *h)
+{
+	return elasticd_supervised(h) ? call_ready(h) : ELASTICD_STATUS_OK;
+}
+
 enum elasticd_status elasticd_leave(struct elasticd *h, int timeout_ms)
 {
 	return call_leave(h, timeout_ms);

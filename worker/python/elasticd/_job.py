@@ -203,6 +203,10 @@ class Job(Coordinator):
         """A context manager whose step() does what Job.step() says; see Preemptible."""
         return Preemptible(self, save, exit, signals, grace)
 
+    def ready(self) -> None:
+        """Says that this worker is ready, for a job whose specification asks for that (ready.call)."""
+        self._core.call("ready")
+
     # Waiting for other workers.
 
     def barrier(self, name: str, members: Optional[Iterable[str]] = None,

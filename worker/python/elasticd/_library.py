@@ -106,6 +106,7 @@ _ARGUMENTS: dict[str, list[Any]] = {
     "workers_free": [POINTER(CWorker), c_size_t],
     "interruptible": [c_void_p, c_bool],
     "result": [c_void_p, c_char_p, c_size_t],
+    "ready": [c_void_p],
     "report_error": [c_void_p, c_int, c_char_p],
     "wait_error": [c_void_p, c_int, POINTER(POINTER(CError))],
     "leave": [c_void_p, c_int],

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/ready/port.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+enum { PORT_FIRST_MS = 10, PORT_LAST_MS = 1000 };
+
+struct ready_port {
+	struct loop *loop;
+	int port, fd;
+	struct loop_fd *watch;
+	struct loop_timer *timer;
+	uint64_t pause_ms;
+	loop_fn fn;
+	void *arg;
+};
+
+static void port_close(struct ready_port *p)
+{
+	p->watch = loop_fd_free(p->watch);
+	p->fd = close_fd(p->fd);
+}
+
+static void port_again(struct ready_port *p)
+{
+	port_close(p);
+	loop_timer_arm(p->timer, p->pause_ms);
+	p->pause_ms = p->pause_ms * 2 < PORT_LAST_MS ? p->pause_ms * 2 : PORT_LAST_MS;
+}
+
+/* A port that the kernel gives to clients may be given to this one, which then connects to itself.
+ */
+static bool port_is_own(int fd, int port)
+{
+	struct sockaddr_in own = { 0 };
+	socklen_t len = sizeof(own);
+
+	return getsockname(fd, (struct sockaddr *)&own, &len) < 0 || ntohs(own.sin_port) == port;
+}
+
+static void port_on_fd(int fd, int events, void *arg)
+{
+	struct ready_port *p = arg;
+	int fault = 0;
+	socklen_t len = sizeof(fault);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &fault, &len) < 0 || fault ||
+		port_is_own(fd, p->port)) {
+		port_again(p);
+		return;
+	}
+	port_close(p);
+	p->fn(p->arg);
+}
+
+static void port_try(void *arg)
+{
+	struct ready_port *p = arg;
+	const struct sockaddr_in to = { .sin_family = AF_INET,
+		.sin_port = htons((uint16_t)p->port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+
+	p->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	/* Also one that is there at once is reported by the loop. */
+	if (p->fd < 0 ||
+		(connect(p->fd, (const struct sockaddr *)&to, sizeof(to)) < 0 &&
+			errno != EINPROGRESS) ||
+		loop_fd_new(p->loop, p->fd, LOOP_WRITE, port_on_fd, p, &p->watch) < 0)
+		port_again(p);
+}
+
+int ready_port_new(struct loop *loop, int port, loop_fn fn, void *arg, struct ready_port **ret)
+{
+	struct ready_port *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return -ENOMEM;
+	*p = (struct ready_port){ .loop = loop,
+		.port = port,
+		.fd = -1,
+		.pause_ms = PORT_FIRST_MS,
+		.fn = fn,
+		.arg = arg };
+	if (loop_timer_new(loop, port_try, p, &p->timer) < 0) {
+		ready_port_free(p);
+		return -ENOMEM;
+	}
+	loop_timer_arm(p->timer, 0);
+	*ret = p;
+	return 0;
+}
+
+struct ready_port *ready_port_free(struct ready_port *p)
+{
+	if (!p)
+		return NULL;
+	port_close(p);
+	loop_timer_free(p->timer);
+	free(p);
+	return NULL;
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What readiness waits for: a file, and a port. */
+#include "agent/ready/file.h"
+#include "agent/ready/port.h"
+#include "common/base/file.h"
+
+#include <check.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct loop *loop;
+static char dir[64], path[128];
+static int came;
+
+static void on_come(void *arg)
+{
+	came++;
+}
+
+static void setup(void)
+{
+	strcpy(dir, "/tmp/test-ready-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/a/b/up", dir);
+	ck_assert_int_eq(loop_new(&loop), 0);
+	came = 0;
+}
+
+static void teardown(void)
+{
+	loop_free(loop);
+	ck_assert_int_eq(file_rm_rf(dir), 0);
+}
+
+static void make(const char *name, bool directory)
+{
+	char full[160];
+
+	snprintf(full, sizeof(full), "%s/%s", dir, name);
+	if (directory)
+		ck_assert_int_eq(mkdir(full, 0755), 0);
+	else
+		ck_assert_int_eq(file_write_atomic(full, "x", 1, 0644, false), 0);
+}
+
+static struct ready_file *wait_file(void)
+{
+	struct ready_file *f = NULL;
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	ck_assert_int_eq(ready_file_new(loop, path, &now, on_come, NULL, &f), 0);
+	loop_run_once(loop, false);
+	return f;
+}
+
+static void wait_coarse(void)
+{
+	struct timespec from, now;
+
+	clock_gettime(CLOCK_REALTIME_COARSE, &from);
+	do
+		clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	while (now.tv_sec == from.tv_sec && now.tv_nsec == from.tv_nsec);
+}
+
+START_TEST(a_file_comes_with_its_directories)
+{
+	struct ready_file *f = wait_file();
+
+	make("a", true);
+	loop_run_once(loop, false);
+	make("a/b", true);
+	make("a/b/other", false);
+	loop_run_once(loop, false);
+	ck_assert_int_eq(came, 0);
+	make("a/b/up", false);
+	loop_run_once(loop, false);
+	ck_assert_int_eq(came, 1);
+	make("a/b/up", false);
+	loop_run_once(loop, false);
+	ck_assert_int_eq(came, 1);
+	ready_file_free(f);
+}
+END_TEST
+
+START_TEST(an_old_file_counts_once_it_is_written)
+{
+	struct ready_file *f;
+	FILE *stream;
+
+	make("a", true);
+	make("a/b", true);
+	make("a/b/up", false);
+	wait_coarse();
+	f = wait_file();
+	make("a/b/other", false);
+	loop_run_once(loop, false);
+	ck_assert_int_eq(came, 0);
+	stream = fopen(path, "a");
+	ck_assert_ptr_nonnull(stream);
+	fputs("again", stream);
+	ck_assert_int_eq(fclose(stream), 0);
+	loop_run_once(loop, false);
+	ck_assert_int_eq(came, 1);
+	ready_file_free(f);
+	/* It is there, and new enough, from the beginning. */
+	came = 0;
+	f = NULL;
+	ck_assert_int_eq(ready_file_new(loop, path, &(struct timespec){ 0 }, on_come, NULL, &f), 0);
+	ck_assert_int_eq(came, 0);
+	loop_run_once(loop, false);
+	ck_assert_int_eq(came, 1);
+	ready_file_free(f);
+}
+END_TEST
+
+START_TEST(a_directory_that_is_made_again_is_watched_again)
+{
+	char moved[160], from[160];
+	struct ready_file *f;
+
+	snprintf(from, sizeof(from), "%s/a", dir);
+	snprintf(moved, sizeof(moved), "%s/was", dir);
+	make("a", true);
+	make("a/b", true);
+	f = wait_file();
+	ck_assert_int_eq(rmdir(strcat(strcpy(path, from), "/b")), 0);
+	loop_run_once(loop, false);
+	ck_assert_int_eq(rename(from, moved), 0);
+	loop_run_once(loop, false);
+	make("a", true);
+	make("a/b", true);
+	make("a/b/up", false);
+	loop_run_once(loop, false);
+	ck_assert_int_eq(came, 1);
+	ready_file_free(f);
+}
+END_TEST
+
+START_TEST(a_port_is_open_when_a_program_listens)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t len = sizeof(at);
+	struct ready_port *p = NULL;
+
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+	loop_freeze();
+	ck_assert_int_eq(ready_port_new(loop, ntohs(at.sin_port), on_come, NULL, &p), 0);
+	for (int i = 0; i < 8; i++) {
+		loop_pass(loop, 1000);
+		loop_run_once(loop, false);
+		loop_run_once(loop, false);
+	}
+	ck_assert_int_eq(came, 0);
+	ck_assert_int_eq(listen(fd, 4), 0);
+	loop_pass(loop, 999);
+	loop_run_once(loop, false);
+	loop_run_once(loop, false);
+	ck_assert_int_eq(came, 0);
+	loop_pass(loop, 1);
+	loop_run_once(loop, false);
+	loop_run_once(loop, false);
+	ck_assert_int_eq(came, 1);
+	ready_port_free(p);
+	close(fd);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("ready");
+	TCase *t = tcase_create("waits");
+	SRunner *runner;
+	int failed;
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, a_file_comes_with_its_directories);
+	tcase_add_test(t, an_old_file_counts_once_it_is_written);
+	tcase_add_test(t, a_directory_that_is_made_again_is_watched_again);
+	tcase_add_test(t, a_port_is_open_when_a_program_listens);
+	suite_add_tcase(s, t);
+	runner = srunner_create(s);
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed != 0;
+}
