@@ -8,9 +8,9 @@
  *
  * who; put:KEY=VALUE, over:KEY=VALUE, keep:KEY=VALUE (persistent), get:KEY, try:KEY, wait:MS:KEY,
  * list:KEY, delete:KEY, watch:KEY:N (from revision 0, N changes); barrier:NAME, meet:MS:NAME,
- * alive, states, result:TEXT, error:CODE:TEXT, wait-error, leave; step:N (a line only where there
- * is something to do), log:TEXT, write-error:TEXT; train:FROM:TO[:MS[:SAVE_MS]] (steps of MS, 1
- * where left out, that save and leave as they are told), hooks:FROM:TO (the same by hooks),
+ * alive, states, result:TEXT, error:CODE:TEXT, wait-error, ready, leave; step:N (a line only where
+ * there is something to do), log:TEXT, write-error:TEXT; train:FROM:TO[:MS[:SAVE_MS]] (steps of MS,
+ * 1 where left out, that save and leave as they are told), hooks:FROM:TO (the same by hooks),
  * saved:N:PATH, notify:GRACE_MS:REASON, preempted, exit-code, await-notice, await-end:TASK;
  * in-child:STEP (of fork(), whose code becomes the exit code), threads:N:KEY (N threads meet
  * through keys), child:KEY=VALUE (a child of fork() puts it), touch:PATH, exit:N, kill, hang,
@@ -223,6 +223,11 @@ static void do_wait_error(const char *step, char *arg)
 			e->message);
 	say(step, r, text);
 	elasticd_error_free(e);
+}
+
+static void do_ready(const char *step, char *arg)
+{
+	say(step, elasticd_ready(h), "said");
 }
 
 static void do_leave(const char *step, char *arg)
@@ -507,6 +512,7 @@ static const struct {
 	{ "result", do_result },
 	{ "error", do_error },
 	{ "wait-error", do_wait_error },
+	{ "ready", do_ready },
 	{ "leave", do_leave },
 	{ "step", do_step },
 	{ "train", do_train },

@@ -53,6 +53,22 @@ def test_update_starts_restarts_and_stops_what_differs(files, box, daemon):
     assert daemon.wait("b", until="running")["agent_pid"] != pid
 
 
+def test_jobs_wait_until_others_are_ready(files, box, daemon):
+    gate, up = box.path("gate"), box.path("up")
+    a = {"ready": {"file": str(up), "timeout": "50ms"}}
+    files.write("a", f"wait-file:{gate}", f"touch:{up}", "hang", **a)
+    files.write("b", "hang", needs=["a"])
+    files.write("c", "hang", after=["a"])
+    answer = files.update()
+    assert answer.rc == 1 and answer.out == "started a\nstarted c\n"
+    assert "b is not started: it needs a, which is not ready after 50ms" in answer.err
+    assert "State: running, not ready, since" in box.ctl("status", "a").out
+    gate.touch()
+    assert box.ctl("wait", "--until=ready", "a").out == "a is running, and ready\n"
+    assert files.update().out.startswith("started b\n")
+    assert "State: running since" in box.ctl("status", "a").out
+
+
 def test_a_wrong_file_changes_nothing(files, daemon):
     files.write("a", "hang")
     (files.dir / "b.yaml").write_text("rols: []\n")

@@ -33,7 +33,9 @@ from test_worker_group import (  # noqa: E402,F401
     test_calls_are_cancelled_when_the_group_is_stopped,
     test_no_worker_passes_a_barrier_before_the_last_has_come,
     test_other_members_fail_the_barrier_for_all,
-    test_states_name_who_is_dead_until_it_is_there_again)
+    test_states_name_who_is_dead_until_it_is_there_again,
+    test_the_job_is_ready_once_its_barrier_has_passed,
+    test_the_job_is_ready_when_all_workers_have_said_so)
 from test_worker_kv import (  # noqa: E402,F401
     test_a_key_is_written_once_unless_it_may_be_overwritten,
     test_a_list_is_what_lies_below_sorted,

@@ -38,12 +38,12 @@ def test_without_torch_variables_the_rank_is_known(daemon):
 
 def test_the_same_program_runs_by_hand(box):
     done = box.sh(LIBWORKER, "who", "put:k=v", "get:k", "barrier:b", "alive", "states", "result:42",
-                  "threads:4:t", "child:c=1", "try:c", "step:3", "leave")
+                  "threads:4:t", "child:c=1", "try:c", "step:3", "ready", "leave")
     assert done.rc == 0
     assert done.out.splitlines() == [
         "who 0  worker:0 rank 0 of 1 attempt 0 start 0", "put k", "get v", "barrier b",
         "alive worker:0", "states worker:0 running", "result 42", "threads t", "child 0",
-        "try 1", "leave done"]
+        "try 1", "ready said", "leave done"]
 
 
 def test_keys_are_shared(daemon):

@@ -45,6 +45,53 @@ def group_like(daemon):
         g.close()
 
 
+# --- readiness -------------------------------------------------------------------------------------
+
+
+def agents(group):
+    return getattr(group.daemon, "daemons", [group.daemon])
+
+
+def n_ready(group):
+    """How often the agents have said that the job is ready."""
+    return sum(e["event"] == "ready" for d in agents(group) for e in d.events(group.name))
+
+
+def await_ready(group):
+    for d in agents(group):
+        assert d.wait(group.name, until="ready")["ready"] is True
+
+
+def test_the_job_is_ready_once_its_barrier_has_passed(group_of):
+    group, a, b, c = group_of(3, ready={"barrier": "up"})
+    for name in ("other", "up"):
+        a.send("Barrier", name=name)
+        b.send("Barrier", name=name)
+        c.put("sync", "", overwrite=True)
+        assert n_ready(group) == 0
+        c.call("Barrier", name=name)
+        a.reply(), b.reply()
+    await_ready(group)
+    assert n_ready(group) == len(agents(group))
+
+
+def test_the_job_is_ready_when_all_workers_have_said_so(group_of):
+    group, a, b, c = group_of(3, ready={"call": True})
+    a.call("Ready")
+    c.call("Ready")
+    c.call("Ready")
+    one_host = len(agents(group)) == 1
+    assert n_ready(group) == (0 if one_host else 2)
+    if one_host:  # the next process of a worker has to say it again
+        group.daemon.call("StopWorkers", job=group.name, workers="worker:0", again=True)
+    b.call("Ready")
+    if one_host:
+        assert n_ready(group) == 0
+        group.connect("worker:0").call("Ready")
+    await_ready(group)
+    assert n_ready(group) == len(agents(group))
+
+
 # --- barriers --------------------------------------------------------------------------------------
 
 

@@ -201,7 +201,7 @@ static void tells(struct worker *me)
 {
 	me->r = elasticd_result(me->h, "42", 2) || elasticd_barrier_cancel(me->h, "b", "why") ||
 		elasticd_report_error(me->h, ELASTICD_STATUS_UNAVAILABLE, "gone") ||
-		elasticd_leave(me->h, 60000);
+		elasticd_ready(me->h) || elasticd_leave(me->h, 60000);
 }
 
 static void hears_of_an_error(struct worker *me)
@@ -219,6 +219,8 @@ START_TEST(results_errors_and_leaving)
 	agent_hears(fd, "CancelBarrier", "'name':'b','message':'why'");
 	agent_answers(fd, "");
 	agent_hears(fd, "ReportError", "'code':'Unavailable','message':'gone'");
+	agent_answers(fd, "");
+	agent_hears(fd, "Ready", "");
 	agent_answers(fd, "");
 	agent_hears(fd, "Leave", "'timeout_ms':60000");
 	agent_answers(fd, "");

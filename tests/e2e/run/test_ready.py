@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Readiness: in each attempt anew, and never before all workers were started."""
+
+import sys
+
+from harness import spec, wait_file
+from several_hosts import free_port
+
+
+def of_attempt(daemon, run, attempt):
+    return [e for e in daemon.events(run) if e["event"] == "ready" and e["attempt"] == attempt]
+
+
+def test_a_file_of_an_earlier_attempt_does_not_count(box, daemon):
+    up, gate = box.path("up"), box.path("gate")
+    name, run = daemon.submit(spec(
+        f"if-attempt:0:touch:{up}", f"touch:{box.path('runs')}.%a", f"wait-file:{gate}.%a", f"touch:{up}",
+        "hang", name="j", ready={"file": str(up)}))
+    assert daemon.wait(name, until="ready")["attempt"] == 0
+    daemon.call("Restart", job=name)
+    assert daemon.until_attempt(name, 1)["ready"] is False
+    wait_file(box.path("runs.1"))
+    box.path("gate.1").touch()
+    assert daemon.wait(name, until="ready")["attempt"] == 1
+    event, = of_attempt(daemon, run, 1)
+    assert event["time_us"] * 1000 >= box.path("gate.1").stat().st_mtime_ns
+    assert event["text"] == f"{up} was written"
+    daemon.call("Stop", job=name)
+    assert "ready" not in daemon.wait(name)
+
+
+def test_a_port_is_waited_for(daemon):
+    port = free_port()
+    serve = f"import socket, time; s = socket.create_server(('127.0.0.1', {port})); time.sleep(1e6)"
+    name, run = daemon.submit({"name": "j", "ready": {"port": port},
+                               "roles": [{"command": [sys.executable, "-c", serve]}]})
+    assert daemon.wait(name, until="ready")["state"] == "running"
+    assert of_attempt(daemon, run, 0)[0]["text"] == f"port {port} is open"
+
+
+def test_without_the_section_a_job_that_runs_is_ready(box, daemon):
+    name, run = daemon.submit(spec("hang", name="j"))
+    assert daemon.wait(name, until="ready")["ready"] is True
+    assert not of_attempt(daemon, run, 0)
+    assert "expected running, ready or ended" in box.ctl("wait", "--until=set", "j").err
