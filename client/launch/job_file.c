@@ -50,6 +50,8 @@ static int make_paths_absolute(json_t *doc, const char *path)
 		r = make_absolute(json_object_get(doc, "logs"), "dir", full);
 	if (r == 0)
 		r = make_absolute(rendezvous, "token_file", full);
+	if (r == 0)
+		r = make_absolute(json_object_get(doc, "ready"), "file", full);
 	for (i = 0; r == 0 && i < sizeof(tls_files) / sizeof(tls_files[0]); i++)
 		r = make_absolute(tls, tls_files[i], full);
 	json_array_foreach (json_object_get(doc, "roles"), i, role)

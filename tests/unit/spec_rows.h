@@ -23,7 +23,7 @@ static const struct spec_row rows[] = {
 	{ "hooks.timeout", "['1ms','10s','10m']", "[0,'0',30,'']", "" },
 	{ "ready.barrier", "['a','up/1']", "['']", "s" },
 	{ "ready.port", "[1,8080,65535]", "[0,-1,65536,'80']", "" },
-	{ "ready.file", "['/run/x']", "['','x','./x']", "s" },
+	{ "ready.file", "['/run/x']", "['','x','./x']", "" },
 	{ "ready.call", "[true,false]", "['true',0,1]", "t" },
 	{ "ready.timeout", "['1ms','5m']", "[0,'0',30,'']", "" },
 	{ "ready", "[{},{'port':1}]",
