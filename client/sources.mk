@@ -26,6 +26,10 @@ client_SRC := \
 	client/doctor/names.c \
 	client/doctor/places.c \
 	client/doctor/probe.c \
+	client/import/program.c \
+	client/import/sections.c \
+	client/import/text.c \
+	client/import/yaml_text.c \
 	client/jobs/job_dir.c \
 	client/jobs/plan.c \
 	client/launch/apply.c \
@@ -78,6 +82,7 @@ client_SRC := \
 	client/verbs/cmd_help.c \
 	client/verbs/cmd_history.c \
 	client/verbs/cmd_hosts.c \
+	client/verbs/cmd_import.c \
 	client/verbs/cmd_list.c \
 	client/verbs/cmd_logs.c \
 	client/verbs/cmd_platform.c \

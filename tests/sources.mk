@@ -96,6 +96,7 @@ unit_TESTS := \
 	client/base/job_names \
 	client/base/line_printer \
 	client/base/spec_diff \
+	client/import/import \
 	client/jobs/plan \
 	client/launch/export \
 	client/launch/job_file \

@@ -137,6 +137,12 @@ static const struct arg_option update_options[] = {
 	{ NULL },
 };
 
+static const struct arg_option import_options[] = {
+	{ "dir", "DIRECTORY", "write a file for each job there, instead of printing them", "@dir",
+		0 },
+	{ NULL },
+};
+
 static const struct arg_option enable_options[] = {
 	{ "dir", "DIRECTORY", "of the files, instead of jobs.d beside elasticd.conf", "@dir", 0 },
 	{ "now", NULL, "also start or stop it", NULL, 0 },

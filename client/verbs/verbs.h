@@ -67,6 +67,8 @@
 		"Draw a run as a picture")                                                         \
 	X(validate, cmd_validate, NULL, 1, MANY, "FILE...", WORDS_FILES, VERB_HERE,                \
 		"Check job files")                                                                 \
+	X(import, cmd_import, import_options, 1, 1, "FILE", WORDS_FILES, VERB_HERE,                \
+		"Make job files of the programs in supervisord's configuration")                   \
 	X(update, cmd_update, update_options, 0, MANY, "[JOB...]", WORDS_JOBS, VERB_DAEMON,        \
 		"Start, restart and stop jobs so that they are as the files of jobs.d say")        \
 	X(enable, cmd_enable, enable_options, 1, MANY, "JOB...", WORDS_JOBS, VERB_DAEMON,          \

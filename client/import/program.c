@@ -1,0 +1,658 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/import/program.h"
+
+#include "client/import/text.h"
+#include "common/spec/spec.h"
+#include "common/text/duration.h"
+#include "common/text/json.h"
+#include "common/text/size.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+/* supervisord's defaults */
+enum {
+	PROGRAM_PRIORITY = 999,
+	PROGRAM_START_SECONDS = 1,
+	PROGRAM_START_RETRIES = 3,
+	PROGRAM_STOP_SECONDS = 10,
+	PROGRAM_LOG_BACKUPS = 10,
+	PROGRAM_LOG_BYTES = 50 << 20,
+	PROGRAM_RETRIES_MAX = 1024, /* elasticd's restart.window_max */
+};
+
+/* One program that is being converted. */
+struct program {
+	const struct sections *all;
+	struct section *s;
+	const char *short_name; /* x of [program:x] */
+	const char *group;	/* its name; short_name where there is none */
+	char *here, host[65];
+	sections_problem_fn fn;
+	void *arg;
+	struct import_job *job;
+};
+
+static const char *program_short(const struct section *s)
+{
+	static const char *const kinds[] = { "program:", "eventlistener:", "fcgi-program:" };
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (!strncmp(s->name, kinds[i], strlen(kinds[i])) && s->name[strlen(kinds[i])])
+			return s->name + strlen(kinds[i]);
+	return NULL;
+}
+
+bool import_is_program(const struct section *s)
+{
+	return program_short(s) != NULL;
+}
+
+static void program_problem(const struct program *p, const struct section *s,
+	const struct section_key *k, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+static void program_problem(const struct program *p, const struct section *s,
+	const struct section_key *k, const char *fmt, ...)
+{
+	char why[512], text[768];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof(why), fmt, ap);
+	va_end(ap);
+	snprintf(text, sizeof(text), "[%.80s]%s%.80s: %s", s->name, k ? " " : "", k ? k->name : "",
+		why);
+	p->fn(p->arg, s->file, k ? k->line : s->line, text);
+}
+
+/* --- values ---------------------------------------------------------------------------------- */
+
+/* The section of k: the program's own, or [supervisord]. */
+static const struct section *program_owner(const struct program *p, const struct section_key *k)
+{
+	return k >= p->s->keys && k < p->s->keys + p->s->n ? p->s
+							   : sections_find(p->all, "supervisord");
+}
+
+/* The value for process number i; owned, NULL without the key. */
+static char *program_text(struct program *p, struct section_key *k, int i)
+{
+	char number[16];
+	_cleanup_free_ char *problem = NULL;
+	char *text = NULL;
+	const struct section_key *numprocs = section_find(p->s, "numprocs");
+	const struct text_name names[] = { { "here", p->here }, { "program_name", p->short_name },
+		{ "group_name", p->group }, { "host_node_name", p->host },
+		{ "process_num", number }, { "numprocs", numprocs ? numprocs->value : "1" } };
+
+	if (!k)
+		return NULL;
+	snprintf(number, sizeof(number), "%d", i);
+	if (text_expand(k->value, names, sizeof(names) / sizeof(names[0]), &text, &problem) < 0)
+		return NULL;
+	if (problem && !k->used)
+		program_problem(p, program_owner(p, k), k, "%s", problem);
+	k->used = true;
+	return text;
+}
+
+static struct section_key *program_key(struct program *p, const char *name)
+{
+	return section_find(p->s, name);
+}
+
+static int program_int(struct program *p, const char *name, int otherwise)
+{
+	struct section_key *k = program_key(p, name);
+	_cleanup_free_ char *text = program_text(p, k, 0);
+	char *end;
+	long n;
+
+	if (!text)
+		return otherwise;
+	n = strtol(text, &end, 10);
+	if (end != text && !*end && n >= 0 && n <= 1000000000)
+		return (int)n;
+	program_problem(p, p->s, k, "expected a number, got \"%.40s\"", text);
+	return otherwise;
+}
+
+static bool program_bool(struct program *p, const char *name, bool otherwise)
+{
+	static const char *const words[] = { "no", "yes", "false", "true", "off", "on", "0", "1" };
+	struct section_key *k = program_key(p, name);
+	_cleanup_free_ char *text = program_text(p, k, 0);
+
+	if (!text)
+		return otherwise;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (!strcasecmp(text, words[i]))
+			return i % 2;
+	program_problem(p, p->s, k, "expected true or false, got \"%.40s\"", text);
+	return otherwise;
+}
+
+/* "50MB" */
+static int64_t program_bytes(struct program *p, const char *name, int64_t otherwise)
+{
+	static const char *const units[] = { "KB", "MB", "GB" };
+	struct section_key *k = program_key(p, name);
+	_cleanup_free_ char *text = program_text(p, k, 0);
+	char *end;
+	long long n;
+
+	if (!text)
+		return otherwise;
+	n = strtoll(text, &end, 10);
+	for (int i = 0; i < 3; i++)
+		if (!strcasecmp(end, units[i]) && n >= 0 && n < 1 << 20)
+			return (int64_t)n << 10 * (i + 1);
+	if (end != text && !*end && n >= 0)
+		return n;
+	program_problem(p, p->s, k, "expected a size, got \"%.40s\"", text);
+	return otherwise;
+}
+
+/* --- parts of the document ---------------------------------------------------------------------
+ */
+
+/* Sets section.key (section NULL: at the top), and notes where it is from: "autorestart=true". */
+static void program_set(
+	struct program *p, const char *section, const char *key, json_t *value, const char *from)
+{
+	const struct section_key *k = from ? program_key(p, from) : NULL;
+	json_t *object = section ? json_object_get(p->job->doc, section) : p->job->doc;
+	char path[64], note[160];
+
+	if (!object) {
+		object = json_object();
+		json_put(p->job->doc, section, object);
+	}
+	json_put(object, key, value);
+	if (!from)
+		return;
+	snprintf(path, sizeof(path), "%s%s%s", section ? section : "", section ? "." : "", key);
+	snprintf(note, sizeof(note), "%s%s%.100s", from, k ? "=" : ", the default",
+		k ? k->value : "");
+	json_put(p->job->notes, path, json_string_lossy(note, strcspn(note, "\n")));
+}
+
+static void program_set_ms(
+	struct program *p, const char *section, const char *key, int64_t ms, const char *from)
+{
+	char text[DURATION_TEXT_MAX];
+
+	program_set(p, section, key, json_string(duration_format(ms, text)), from);
+}
+
+/*
+ * supervisord gives up on a process that has not stayed up for startsecs startretries times in a
+ * row, with a second more before each. The window is as long as such a row, so that only processes
+ * that hardly stay up longer have more restarts in it.
+ */
+static void program_restart_limits(struct program *p)
+{
+	int up = program_int(p, "startsecs", PROGRAM_START_SECONDS);
+	int retries = program_int(p, "startretries", PROGRAM_START_RETRIES);
+	int64_t most = retries < PROGRAM_RETRIES_MAX ? retries : PROGRAM_RETRIES_MAX;
+	int64_t window_s = 1 + (up < 86400 ? up : 86400) * most, pause_s = 1;
+
+	if (!retries) {
+		program_problem(p, p->s, program_key(p, "startretries"),
+			"a process that is to be started again has at least one restart");
+		most = 1;
+	}
+	for (int64_t i = 0; i < most; i++) {
+		window_s += pause_s;
+		pause_s = pause_s * 2 < most ? pause_s * 2 : most;
+	}
+	program_set(p, "restart", "scope", json_string("worker"), NULL);
+	program_set(p, "restart", "window_max", json_integer(up ? most : PROGRAM_RETRIES_MAX),
+		"startretries");
+	program_set_ms(p, "restart", "window", up ? window_s * 1000 : 1, "startsecs");
+	program_set_ms(p, "restart", "backoff", 1000, NULL);
+	program_set_ms(p, "restart", "backoff_max", most * 1000, NULL);
+	program_set_ms(p, "restart", "healthy_after", up ? up * 1000LL : 1, "startsecs");
+}
+
+/* Exit codes that are no failure: only 0 is one here, others end the process for good. */
+static void program_exit_codes(struct program *p)
+{
+	struct section_key *k = program_key(p, "exitcodes");
+	_cleanup_free_ char *text = program_text(p, k, 0);
+	json_t *codes = json_object();
+	bool zero = !text;
+	char *save = NULL;
+
+	for (char *w = text ? strtok_r(text, ", \t\n", &save) : NULL; w;
+		w = strtok_r(NULL, ", \t\n", &save)) {
+		if (strcmp(w, "0") != 0)
+			json_put(codes, w, json_string("fatal"));
+		zero |= !strcmp(w, "0");
+	}
+	if (!zero)
+		program_problem(p, p->s, k, "a process that exits with 0 is not started again");
+	if (json_object_size(codes))
+		program_set(p, "restart", "codes", codes, "exitcodes");
+	else
+		json_decref(codes);
+}
+
+static void program_restart(struct program *p)
+{
+	struct section_key *k = program_key(p, "autorestart");
+	_cleanup_free_ char *text = program_text(p, k, 0);
+	bool unexpected = !text || !strcasecmp(text, "unexpected");
+
+	if (!unexpected && !program_bool(p, "autorestart", true)) {
+		program_set(p, "restart", "policy", json_string("never"), "autorestart");
+		if (program_key(p, "startretries"))
+			program_problem(p, p->s, program_key(p, "startretries"),
+				"without autorestart no process is started again");
+		return;
+	}
+	program_set(p, "restart", "policy", json_string(unexpected ? "on-failure" : "always"),
+		"autorestart");
+	if (unexpected)
+		program_exit_codes(p);
+	program_restart_limits(p);
+}
+
+static void program_stop(struct program *p)
+{
+	_cleanup_free_ char *signal = program_text(p, program_key(p, "stopsignal"), 0);
+	bool group = program_bool(p, "stopasgroup", false);
+
+	if (signal)
+		program_set(p, "stop", "signal", json_string_lossy(signal, strlen(signal)),
+			"stopsignal");
+	program_set(p, "stop", "whom", json_string(group ? "group" : "main"), "stopasgroup");
+	program_set_ms(p, "stop", "timeout",
+		program_int(p, "stopwaitsecs", PROGRAM_STOP_SECONDS) * 1000LL, "stopwaitsecs");
+	if (!program_bool(p, "killasgroup", true) && !group)
+		program_problem(p, p->s, program_key(p, "killasgroup"),
+			"processes that a worker leaves behind are always ended");
+}
+
+static bool program_has_log(struct program *p, const char *stream)
+{
+	char name[32];
+	struct section_key *k;
+	_cleanup_free_ char *text = NULL;
+
+	snprintf(name, sizeof(name), "%s_logfile", stream);
+	k = program_key(p, name);
+	text = program_text(p, k, 0);
+	if (!text || !strcasecmp(text, "auto"))
+		return true;
+	if (!strcasecmp(text, "none") || !strcasecmp(text, "off") || !strcmp(text, "/dev/null"))
+		return false;
+	program_problem(p, p->s, k,
+		"the output goes to files that \"elasticctl logs %.64s\" shows, not to %.200s",
+		p->job->name, text);
+	return true;
+}
+
+static void program_logs(struct program *p)
+{
+	int64_t bytes = program_bytes(p, "stdout_logfile_maxbytes", PROGRAM_LOG_BYTES);
+	int keep = program_int(p, "stdout_logfile_backups", PROGRAM_LOG_BACKUPS);
+	bool merge = program_bool(p, "redirect_stderr", false);
+	bool out = program_has_log(p, "stdout"), err = merge ? out : program_has_log(p, "stderr");
+	char text[SIZE_TEXT_MAX];
+
+	if (!out && !err) {
+		program_set(p, "logs", "dir", json_string("/dev/null"), "stdout_logfile");
+		return;
+	}
+	if (!out || !err)
+		program_set(p, "logs", "redirects", json_string(out ? "1" : "2"),
+			out ? "stderr_logfile" : "stdout_logfile");
+	if (merge)
+		program_set(p, "logs", "merge", json_true(), "redirect_stderr");
+	if (bytes) {
+		program_set(p, "logs", "max_size", json_string(size_format(bytes, text)),
+			"stdout_logfile_maxbytes");
+		program_set(p, "logs", "keep", json_integer(keep < 1000 ? keep : 1000),
+			"stdout_logfile_backups");
+	}
+	if (!merge && program_key(p, "stderr_logfile_maxbytes") &&
+		program_bytes(p, "stderr_logfile_maxbytes", bytes) != bytes)
+		program_problem(p, p->s, program_key(p, "stderr_logfile_maxbytes"),
+			"both streams have one limit, that of stdout");
+	if (!merge && program_key(p, "stderr_logfile_backups") &&
+		program_int(p, "stderr_logfile_backups", keep) != keep)
+		program_problem(p, p->s, program_key(p, "stderr_logfile_backups"),
+			"both streams keep as many files as stdout");
+}
+
+/* --- the role ----------------------------------------------------------------------------------
+ */
+
+/* The variables of process number i: those of [supervisord] first. NULL: they cannot be read. */
+static json_t *program_env(struct program *p, int i)
+{
+	struct section *top = sections_find(p->all, "supervisord");
+	struct section_key *keys[] = { section_find(top, "environment"),
+		program_key(p, "environment") };
+	json_t *env = json_object();
+
+	for (size_t k = 0; k < 2; k++) {
+		_cleanup_free_ char *text = program_text(p, keys[k], i);
+		_cleanup_json_ json_t *pairs = text ? text_pairs(text) : NULL;
+
+		if (text && !pairs)
+			program_problem(p, k ? p->s : top, keys[k], "expected KEY=\"value\",...");
+		if (pairs)
+			json_object_update(env, pairs);
+	}
+	return env;
+}
+
+/* Splits what all lists have in front from the rest: role.command and role.args. */
+static void program_words(json_t *role, json_t *lists)
+{
+	size_t n = json_array_size(lists), same = json_array_size(json_array_get(lists, 0));
+	json_t *command = json_array(), *args = json_array(), *list;
+	bool differ = false;
+	size_t i;
+
+	json_array_foreach (lists, i, list) {
+		size_t k = 0;
+
+		while (k < same && json_equal(json_array_get(list, k),
+					   json_array_get(json_array_get(lists, 0), k)))
+			k++;
+		differ |= k < json_array_size(list);
+		same = k;
+		differ |= i && json_array_size(list) != json_array_size(json_array_get(lists, 0));
+	}
+	for (i = 0; i < same; i++)
+		json_add(command, json_incref(json_array_get(json_array_get(lists, 0), i)));
+	if (!same) { /* the programs themselves differ */
+		json_add(command, json_string("/usr/bin/env"));
+		json_add(command, json_string("--"));
+	}
+	for (i = 0; i < n; i++) {
+		json_t *rest = json_array();
+
+		list = json_array_get(lists, i);
+		for (size_t k = same; k < json_array_size(list); k++)
+			json_add(rest, json_incref(json_array_get(list, k)));
+		differ |= json_array_size(rest) > 0;
+		json_add(args, rest);
+	}
+	json_put(role, "command", command);
+	if (differ)
+		json_put(role, "args", json_incref(args));
+	json_decref(args);
+}
+
+/* role.env, and role.env_per_replica where processes differ. */
+static void program_envs(json_t *role, json_t *envs)
+{
+	json_t *first = json_array_get(envs, 0), *env, *value;
+	json_t *common = json_deep_copy(first);
+	bool differ = false;
+	const char *name;
+	void *next;
+	size_t i;
+
+	json_array_foreach (envs, i, env)
+		json_object_foreach_safe(common, next, name,
+			value) if (!json_equal(json_object_get(env, name), value))
+			json_object_del(common, name);
+	json_array_foreach (envs, i, env) {
+		json_object_foreach (common, name, value)
+			json_object_del(env, name);
+		differ |= json_object_size(env) > 0;
+	}
+	if (json_object_size(common))
+		json_put(role, "env", json_incref(common));
+	json_decref(common);
+	if (differ)
+		json_put(role, "env_per_replica", json_incref(envs));
+}
+
+static int program_role(struct program *p)
+{
+	struct section_key *k = program_key(p, "command");
+	int n = program_int(p, "numprocs", 1), first = program_int(p, "numprocs_start", 0);
+	_cleanup_json_ json_t *lists = json_array(), *envs = json_array();
+	json_t *role = json_object(), *roles = json_array();
+
+	json_add(roles, role);
+	json_put(p->job->doc, "roles", roles);
+	if (n < 1 || n > SPEC_REPLICAS_MAX) {
+		program_problem(p, p->s, program_key(p, "numprocs"), "expected 1 to %d, got %d",
+			SPEC_REPLICAS_MAX, n);
+		return -EINVAL;
+	}
+	for (int i = 0; i < n; i++) {
+		_cleanup_free_ char *text = program_text(p, k, first + i);
+		json_t *words = text ? text_words(text) : NULL;
+
+		if (!json_array_size(words)) {
+			json_decref(words);
+			program_problem(p, p->s, k, "a command is missing, or cannot be read");
+			return -EINVAL;
+		}
+		json_add(lists, words);
+		json_add(envs, program_env(p, first + i));
+	}
+	program_words(role, lists);
+	program_envs(role, envs);
+	if (n > 1)
+		json_put(role, "replicas", json_integer(n));
+	return 0;
+}
+
+/* --- the order ---------------------------------------------------------------------------------
+ */
+
+static struct section *program_group(const struct sections *all, const char *name)
+{
+	for (size_t i = 0; i < all->n; i++) {
+		struct section_key *k = section_find(&all->items[i], "programs");
+		_cleanup_free_ char *text = k ? strdup(k->value) : NULL;
+		char *save = NULL;
+
+		if (!text || strncmp(all->items[i].name, "group:", 6) != 0)
+			continue;
+		for (char *w = strtok_r(text, ", \t\n", &save); w;
+			w = strtok_r(NULL, ", \t\n", &save))
+			if (!strcmp(w, name))
+				return &all->items[i];
+	}
+	return NULL;
+}
+
+/* Programs start by the priority of their group, then by their own. */
+static int64_t program_rank(const struct sections *all, struct section *s)
+{
+	struct section *group = program_group(all, program_short(s));
+	struct section_key *own = section_find(s, "priority"),
+			   *theirs = group ? section_find(group, "priority") : own;
+	int64_t otherwise = strncmp(s->name, "eventlistener:", 14) ? PROGRAM_PRIORITY : -1;
+	int64_t high = theirs  ? strtol(theirs->value, NULL, 10)
+		       : group ? PROGRAM_PRIORITY
+			       : otherwise;
+
+	return high * 1000000 + (own ? strtol(own->value, NULL, 10) : otherwise);
+}
+
+static bool program_starts(struct section *s)
+{
+	const struct section_key *k = section_find(s, "autostart");
+
+	return !k || !strcasecmp(k->value, "true") || !strcasecmp(k->value, "yes") ||
+	       !strcasecmp(k->value, "on") || !strcmp(k->value, "1");
+}
+
+/* The programs of the next lower priority, which supervisord starts before. */
+static void program_after(struct program *p)
+{
+	int64_t own = program_rank(p->all, p->s), before = INT64_MIN;
+	struct section_key *k = program_key(p, "priority");
+	json_t *names = json_array();
+
+	if (k)
+		k->used = true;
+	for (int pass = 0; pass < 2; pass++)
+		for (size_t i = 0; i < p->all->n; i++) {
+			struct section *s = &p->all->items[i];
+			int64_t rank;
+
+			if (!import_is_program(s) || sections_find(p->all, s->name) != s ||
+				!program_starts(s))
+				continue;
+			rank = program_rank(p->all, s);
+			if (!pass && rank < own && rank > before)
+				before = rank;
+			if (pass && rank == before)
+				json_add(names, json_string_lossy(program_short(s),
+							strlen(program_short(s))));
+		}
+	if (json_array_size(names))
+		program_set(p, NULL, "after", names, "priority");
+	else
+		json_decref(names);
+}
+
+/* --- the whole ---------------------------------------------------------------------------------
+ */
+
+/* Keys of [supervisord] that its processes have, too, unless they say otherwise. */
+static void program_inherit(struct program *p, const char *key, const char *as)
+{
+	struct section *top = sections_find(p->all, "supervisord");
+	struct section_key *own = program_key(p, key), *k = own ? own : section_find(top, key);
+	_cleanup_free_ char *text = program_text(p, k, 0);
+
+	if (text && (strcmp(key, "user") != 0 || own || strcmp(text, "root") != 0))
+		program_set(p, NULL, as, json_string_lossy(text, strlen(text)), key);
+}
+
+/* Keys that have no counterpart and need none. */
+static bool program_needs_none(const struct section_key *k)
+{
+	static const char *const part[] = { "%(program_name)s", "%(group_name)s",
+		"%(process_num)" };
+
+	if (!strcmp(k->name, "stdout_capture_maxbytes") ||
+		!strcmp(k->name, "stderr_capture_maxbytes"))
+		return !strcmp(k->value, "0");
+	if (!strcmp(k->name, "serverurl"))
+		return !strcasecmp(k->value, "AUTO");
+	for (size_t i = 0; i < 3 && !strcmp(k->name, "process_name"); i++)
+		if (!strncmp(k->value, part[i], strlen(part[i])))
+			return true;
+	return false;
+}
+
+static void program_rest(struct program *p)
+{
+	static const char *const unused[] = { "autostart", "autorestart", "exitcodes",
+		"stderr_logfile", "stderr_logfile_maxbytes", "stderr_logfile_backups", "startsecs",
+		"startretries" };
+
+	for (size_t i = 0; i < p->s->n; i++) {
+		struct section_key *k = &p->s->keys[i];
+		bool quiet = k->used || program_needs_none(k);
+
+		for (size_t n = 0; n < sizeof(unused) / sizeof(unused[0]); n++)
+			quiet |= !strcmp(k->name, unused[n]);
+		if (!quiet && section_find(p->s, k->name) == k)
+			program_problem(p, p->s, k, "has no counterpart");
+	}
+}
+
+/* A job's name may have fewer characters than a program's. */
+static char *program_job_name(struct program *p)
+{
+	char *name = strndup(p->short_name, 64);
+	struct error err = { 0 };
+
+	if (!name || spec_check_name(name, &err) == 0)
+		return name;
+	for (char *c = name; *c; c++)
+		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-",
+			    *c) ||
+			(c == name && *c == '-'))
+			*c = '_';
+	program_problem(p, p->s, NULL, "the job is called %s", name);
+	return name;
+}
+
+int import_job_make(const struct sections *all, struct section *s, sections_problem_fn fn,
+	void *arg, struct import_job *ret)
+{
+	struct section *group = program_group(all, program_short(s));
+	_cleanup_free_ char *here = strdup(s->file);
+	struct program p = { .all = all,
+		.s = s,
+		.short_name = program_short(s),
+		.fn = fn,
+		.arg = arg,
+		.job = ret,
+		.here = here };
+
+	*ret = (struct import_job){ .doc = json_object(), .notes = json_object() };
+	p.group = group ? group->name + strlen("group:") : p.short_name;
+	gethostname(p.host, sizeof(p.host) - 1);
+	ret->name = program_job_name(&p);
+	if (!here || !ret->name || !ret->doc || !ret->notes ||
+		asprintf(&ret->from, "[%s], %s:%d", s->name, s->file, s->line) < 0)
+		return -ENOMEM;
+	if (strrchr(here, '/'))
+		strrchr(here, '/')[strrchr(here, '/') == here] = '\0';
+	ret->group = group ? strdup(p.group) : NULL;
+	ret->disabled = !program_bool(&p, "autostart", true);
+	json_put(ret->doc, "name", json_string(ret->name));
+	program_after(&p);
+	program_inherit(&p, "user", "user");
+	program_inherit(&p, "directory", "cwd");
+	program_inherit(&p, "umask", "umask");
+	if (program_role(&p) < 0)
+		return -EINVAL;
+	program_restart(&p);
+	program_stop(&p);
+	program_logs(&p);
+	program_rest(&p);
+	return 0;
+}
+
+void import_job_fini(struct import_job *j)
+{
+	json_decref(j->doc);
+	json_decref(j->notes);
+	free(j->name);
+	free(j->from);
+	free(j->group);
+	*j = (struct import_job){ 0 };
+}
+
+void import_others(const struct sections *all, sections_problem_fn fn, void *arg)
+{
+	static const char *const own[] = { "supervisord", "supervisorctl", "unix_http_server",
+		"inet_http_server", "include" };
+	const struct program p = { .all = all, .fn = fn, .arg = arg };
+
+	for (size_t i = 0; i < all->n; i++) {
+		const struct section *s = &all->items[i];
+		bool known = import_is_program(s) || !strncmp(s->name, "rpcinterface:", 13);
+
+		for (size_t k = 0; k < sizeof(own) / sizeof(own[0]); k++)
+			known |= !strcmp(s->name, own[k]);
+		if (!strncmp(s->name, "group:", 6))
+			program_problem(&p, s, NULL,
+				"its programs become jobs of their own, which are not started or "
+				"stopped together");
+		else if (!known)
+			program_problem(&p, s, NULL, "has no counterpart");
+	}
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The texts of supervisord's values: %(name)s, words as a shell splits them, KEY="value" pairs.
+ * Pure. */
+
+#include "common/base/cleanup.h"
+
+#include <jansson.h>
+#include <stddef.h>
+
+/* A name that %(name)s stands for; a number also as %(name)d and %(name)02d. */
+struct text_name {
+	const char *name, *value;
+};
+
+/*
+ * Replaces %(name)s by its value, and %% by %; %(ENV_X)s is the variable X of this process. What
+ * cannot be replaced stays as it is: ret_problem then says why, of the first (owned; NULL: none).
+ * Returns 0 with owned text, or -ENOMEM.
+ */
+_must_check_ int text_expand(
+	const char *text, const struct text_name *names, size_t n, char **ret, char **ret_problem);
+
+/* The words of a command, as a POSIX shell splits them, without expansions: an array of strings,
+ * owned; NULL where a quote is not closed, or without memory. */
+json_t *text_words(const char *text);
+
+/* KEY=value,KEY="value, more": an object of strings, owned; NULL as above, and where it is not of
+ * that form. */
+json_t *text_pairs(const char *text);

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/import/program.h"
+#include "client/import/text.h"
+
+#include "common/base/cleanup.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char problems[4096];
+
+static void on_problem(void *arg, const char *file, int line, const char *text)
+{
+	size_t n = strlen(problems);
+
+	snprintf(problems + n, sizeof(problems) - n, "%d: %s\n", line, text);
+}
+
+static void assert_json(json_t *got, const char *expected)
+{
+	_cleanup_free_ char *text = got ? json_dumps(got, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+
+	ck_assert_str_eq(text ? text : "none", expected);
+	json_decref(got);
+}
+
+static void assert_expands(const char *text, const char *expected, const char *problem)
+{
+	const struct text_name names[] = { { "n", "7" }, { "x", "word" } };
+	_cleanup_free_ char *got = NULL, *why = NULL;
+
+	ck_assert_int_eq(text_expand(text, names, 2, &got, &why), 0);
+	ck_assert_str_eq(got, expected);
+	ck_assert_str_eq(why ? why : "", problem);
+}
+
+START_TEST(names_are_replaced_and_others_stay)
+{
+	setenv("TEST_IMPORT", "value", 1);
+	assert_expands("a%(x)sb%(n)d %(n)02d %(n)3d 5%%", "awordb7 07   7 5%", "");
+	assert_expands("%(ENV_TEST_IMPORT)s/", "value/", "");
+	assert_expands("%(y)s %(n", "%(y)s %(n", "%(y)s is not known here: it stays as it is");
+	assert_expands("%(x)d", "%(x)d", "%(x)d is not known here: it stays as it is");
+	assert_expands("50%", "50%", "% is not known here: it stays as it is");
+}
+END_TEST
+
+START_TEST(commands_are_split_as_by_a_shell)
+{
+	assert_json(text_words("  a 'b c'\\ d \"e \\\" \\n\" f''g ''\n h"),
+		"[\"a\",\"b c d\",\"e \\\" \\\\n\",\"fg\",\"\",\"h\"]");
+	assert_json(text_words(" "), "[]");
+	assert_json(text_words("a 'b"), "none");
+}
+END_TEST
+
+START_TEST(environments_are_pairs)
+{
+	assert_json(text_pairs("A=1,B=\"x, y\" , C='=',\nD="),
+		"{\"A\":\"1\",\"B\":\"x, y\",\"C\":\"=\",\"D\":\"\"}");
+	assert_json(text_pairs(""), "{}");
+	assert_json(text_pairs("A"), "none");
+	assert_json(text_pairs("=1"), "none");
+	assert_json(text_pairs("A=\"1"), "none");
+}
+END_TEST
+
+START_TEST(sections_have_long_lines_comments_and_continuations)
+{
+	_cleanup_(sections_fini) struct sections s = { 0 };
+	char text[2048], longer[1024];
+	struct section *x;
+
+	problems[0] = '\0';
+	memset(longer, 'y', sizeof(longer) - 1);
+	longer[sizeof(longer) - 1] = '\0';
+	snprintf(text, sizeof(text),
+		"early=1\n[program:%.60s]\r\n# c\n Key = a ;b\n  ; none\n   more#not # c\n"
+		"\n   last\nk: %s\nrubbish\n[bad\n",
+		longer, longer);
+	ck_assert_int_eq(sections_parse(&s, "/f", text, on_problem, NULL), 0);
+	ck_assert_uint_eq(s.n, 1);
+	x = &s.items[0];
+	ck_assert_uint_eq(strlen(x->name), strlen("program:") + 60);
+	ck_assert_str_eq(section_find(x, "key")->value, "a\nmore#not\nlast");
+	ck_assert_int_eq(section_find(x, "key")->line, 4);
+	ck_assert_str_eq(section_find(x, "k")->value, longer);
+	ck_assert_str_eq(problems, "1: expected a [section], \"key = value\" or a comment\n"
+				   "10: expected a [section], \"key = value\" or a comment\n"
+				   "11: expected \"[section]\"\n");
+}
+END_TEST
+
+static void assert_job(const char *text, const char *key, const char *expected, const char *said)
+{
+	_cleanup_(sections_fini) struct sections s = { 0 };
+	struct import_job job = { 0 };
+
+	problems[0] = '\0';
+	ck_assert_int_eq(sections_parse(&s, "/etc/f", text, on_problem, NULL), 0);
+	ck_assert_int_eq(import_job_make(&s, &s.items[0], on_problem, NULL, &job), 0);
+	assert_json(json_incref(json_object_get(job.doc, key)), expected);
+	ck_assert_str_eq(problems, said);
+	import_job_fini(&job);
+}
+
+START_TEST(processes_share_what_is_the_same)
+{
+	assert_job("[program:a]\ncommand=a\nnumprocs=2\nenvironment=N=%(numprocs)s\n", "roles",
+		"[{\"command\":[\"a\"],\"env\":{\"N\":\"2\"},\"replicas\":2}]", "");
+	assert_job("[program:a]\ncommand=a %(process_num)d z\nnumprocs=2\nnumprocs_start=4\n",
+		"roles",
+		"[{\"args\":[[\"4\",\"z\"],[\"5\",\"z\"]],\"command\":[\"a\"],\"replicas\":2}]",
+		"");
+	assert_job("[program:a]\ncommand=%(here)s/a%(process_num)d\nnumprocs=2\n", "roles",
+		"[{\"args\":[[\"/etc/a0\"],[\"/etc/a1\"]],\"command\":[\"/usr/bin/env\",\"--\"],"
+		"\"replicas\":2}]",
+		"");
+}
+END_TEST
+
+START_TEST(restarts_follow_the_rules_there)
+{
+	assert_job("[program:a]\ncommand=a\nautorestart=no\nstartretries=2\n", "restart",
+		"{\"policy\":\"never\"}",
+		"4: [program:a] startretries: without autorestart no process is started again\n");
+	assert_job("[program:a]\ncommand=a\nexitcodes=1,3\nstartsecs=0\nstartretries=0\n",
+		"restart",
+		"{\"backoff\":\"1s\",\"backoff_max\":\"1s\",\"codes\":{\"1\":\"fatal\",\"3\":\"fatal\"},"
+		"\"healthy_after\":\"1ms\",\"policy\":\"on-failure\",\"scope\":\"worker\","
+		"\"window\":\"1ms\",\"window_max\":1024}",
+		"3: [program:a] exitcodes: a process that exits with 0 is not started again\n"
+		"5: [program:a] startretries: a process that is to be started again has at least "
+		"one restart\n");
+}
+END_TEST
+
+START_TEST(lower_priorities_start_before)
+{
+	assert_job("[program:a]\ncommand=a\n[program:b]\npriority=5\n[program:c]\npriority=5\n"
+		   "[program:d]\npriority=1\n[program:e]\npriority=6\nautostart=false\n",
+		"after", "[\"b\",\"c\"]", "");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("import");
+	TCase *t = tcase_create("supervisord");
+	SRunner *runner;
+	int failed;
+
+	tcase_add_test(t, names_are_replaced_and_others_stay);
+	tcase_add_test(t, commands_are_split_as_by_a_shell);
+	tcase_add_test(t, environments_are_pairs);
+	tcase_add_test(t, sections_have_long_lines_comments_and_continuations);
+	tcase_add_test(t, processes_share_what_is_the_same);
+	tcase_add_test(t, restarts_follow_the_rules_there);
+	tcase_add_test(t, lower_priorities_start_before);
+	suite_add_tcase(s, t);
+	runner = srunner_create(s);
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed != 0;
+}
