@@ -12,7 +12,7 @@ from harness import CTL, ROOT, have, spec, stat_of, wait_for
 
 VERBS = ("run start stop restart kill add attach status list logs results dump errors wait events "
          "scale validate ping rm version why shutdown completion preempt platform doctor task call plot "
-         "history diff update enable disable").split()
+         "history diff update enable disable import").split()
 TASK_VERBS = "submit fetch join done cancel list stats release close resource resources work".split()
 
 
