@@ -648,6 +648,9 @@ void import_others(const struct sections *all, sections_problem_fn fn, void *arg
 
 		for (size_t k = 0; k < sizeof(own) / sizeof(own[0]); k++)
 			known |= !strcmp(s->name, own[k]);
+		if (sections_find(all, s->name) != s)
+			program_problem(&p, s, NULL,
+				"comes again, and only the last one of a name is used");
 		if (!strncmp(s->name, "group:", 6))
 			program_problem(&p, s, NULL,
 				"its programs become jobs of their own, which are not started or "

@@ -42,6 +42,8 @@ socket=tcp://localhost:9000
 [group:site]
 programs=web,php
 [program:wrong]
+command=lost
+[program:wrong]
 user=www-data
 """
 
@@ -65,13 +67,14 @@ def test_programs_become_job_files_that_are_valid(box):
     assert result.err.splitlines() == [
         f"{more}:13: [group:site]: its programs become jobs of their own, which are not started or "
         "stopped together",
+        f"{more}:15: [program:wrong]: comes again, and only the last one of a name is used",
         f"{more}:2: [program:odd] command: %(ENV_NOT_THERE)s is not known here: it stays as it is",
         f"{more}:4: [program:odd] stdout_logfile: the output goes to files that \"elasticctl logs odd\" "
         "shows, not to /var/log/odd.log",
         f"{more}:5: [program:odd] stdout_events_enabled: has no counterpart",
         f"{more}:9: [eventlistener:mail] events: has no counterpart",
         f"{more}:12: [fcgi-program:php] socket: has no counterpart",
-        f"{more}:15: [program:wrong]: a command is missing, or cannot be read"]
+        f"{more}:17: [program:wrong]: a command is missing, or cannot be read"]
     files = sorted(jobs.iterdir())
     assert [f.name for f in files] == ["mail.yaml", "odd.yaml.disabled", "php.yaml", "web.yaml"]
     valid = box.ctl("validate", "--json", *files)

@@ -442,6 +442,7 @@ def test_workers_see_each_other(box, daemon):
             job.barrier("here")
             print(json.dumps([[m.worker, m.state, m.rank, m.healthy, m.left] for m in job.states("worker")]))
             job.barrier("seen")
+            job.ready()
             job.leave()
         """, replicas=2))
     assert told(daemon, job) == [[[f"worker:{r}", "running", r, True, False] for r in range(2)]] * 2

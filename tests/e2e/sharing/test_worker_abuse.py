@@ -237,7 +237,7 @@ METHODS = [
     ("Put", {"key": "k", "value": "v"}), ("Get", {"key": "n", "wait": True}), ("List", {"key": ""}),
     ("Delete", {"key": "x"}), ("Watch", {"key": ""}), ("Barrier", {"name": "b"}), ("Alive", {}),
     ("States", {}), ("Result", {"value": "r"}), ("WaitError", {}), ("Events", {}), ("Leave", {}),
-    ("CancelBarrier", {"name": "b"}),
+    ("CancelBarrier", {"name": "b"}), ("Ready", {}),
 ]
 
 

@@ -66,6 +66,34 @@ START_TEST(a_living_job_whose_text_was_cut_is_told_of_and_ends_as_any)
 }
 END_TEST
 
+START_TEST(a_job_is_ready_where_its_agent_does_not_say_otherwise)
+{
+	_cleanup_json_ json_t *verdict =
+		json_pack("{s:s, s:i, s:s}", "result", "stopped", "exit_status", 0, "message", "");
+	_cleanup_json_ json_t *job = job_saying("");
+	_cleanup_json_ json_t *after = NULL;
+	struct error err = { 0 };
+
+	ck_assert(mirror.ready);
+	json_put(job, "ready", json_false());
+	ck_assert_int_eq(mirror_set(&mirror, &record, job, &err), 0);
+	ck_assert(!mirror.ready);
+	json_put(job, "ready", json_true());
+	json_put(job, "state", json_string("starting"));
+	ck_assert_int_eq(mirror_set(&mirror, &record, job, &err), 0);
+	ck_assert(!mirror.ready);
+	json_put(job, "state", json_string("running"));
+	ck_assert_int_eq(mirror_set(&mirror, &record, job, &err), 0);
+	ck_assert(mirror.ready);
+	json_put(job, "ready", json_integer(1));
+	ck_assert_int_eq(mirror_set(&mirror, &record, job, &err), -EBADMSG);
+	ck_assert_int_eq(mirror_finish(&mirror, &record, verdict, 7, &err), 0);
+	after = mirror_job(&mirror);
+	ck_assert_ptr_null(json_object_get(after, "ready"));
+	ck_assert(!mirror.ready);
+}
+END_TEST
+
 START_TEST(a_long_word_is_kept_whole_for_status_and_cut_for_lists)
 {
 	char word[10000];
@@ -205,6 +233,7 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_living_job_whose_text_was_cut_is_told_of_and_ends_as_any);
+	tcase_add_test(t, a_job_is_ready_where_its_agent_does_not_say_otherwise);
 	tcase_add_test(t, a_long_word_is_kept_whole_for_status_and_cut_for_lists);
 	tcase_add_test(t, a_group_of_thousands_of_hosts_is_whole_for_status_and_has_none_in_lists);
 	tcase_add_test(t, events_get_the_jobs_identity_and_what_is_none_is_left_out);
