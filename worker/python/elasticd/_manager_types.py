@@ -231,7 +231,8 @@ class Job(JobState, Record):
     specification asks for them. etcd_ms: how long etcd took for the last answer to this host. goodput,
     of this host's workers, is set if the caller asked for live figures or the run has ended.
     memory_bytes, cpu_ms: what the job's cgroup has used, where it has one that counts it, if the caller
-    asked for live figures."""
+    asked for live figures. ready: the group runs, and what its specification waits for (ready) has come
+    in this attempt, on this host; set while the run has not ended."""
 
     name: str
     run: str
@@ -247,6 +248,7 @@ class Job(JobState, Record):
     max_restarts: int
     command: str
     workers: list[Worker]
+    ready: Optional[bool] = None
     reason: Optional[str] = None
     verdict: Optional[Verdict] = None
     started_us: Optional[int] = None

@@ -290,8 +290,9 @@ class ManagedJob:
         return self._manager._run(self._plans.status(self._job, live))
 
     def wait(self, timeout: Optional[float] = DEFAULT_TIMEOUT, *, until: str = "ended") -> Job:
-        """Waits until the run has ended, or, with until="running", runs or has ended. DeadlineExceeded after
-        timeout seconds; None: no limit. It goes on where elasticd is started again meanwhile."""
+        """Waits until the run has ended, or, with until="running" or "ready", is in that state or has ended.
+        DeadlineExceeded after timeout seconds; None: no limit. It goes on where elasticd is started again
+        meanwhile."""
         return self._manager._run(self._plans.wait(self._job, timeout, until))
 
     def stop(self, grace: Optional[float] = None) -> None:
