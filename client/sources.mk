@@ -82,7 +82,6 @@ client_SRC := \
 	client/verbs/cmd_help.c \
 	client/verbs/cmd_history.c \
 	client/verbs/cmd_hosts.c \
-	client/verbs/cmd_import.c \
 	client/verbs/cmd_list.c \
 	client/verbs/cmd_logs.c \
 	client/verbs/cmd_platform.c \

@@ -21,10 +21,11 @@ enum { FILE_LOOKS = 64 };
 struct ready_file {
 	struct loop *loop;
 	char *path;
-	struct timespec since;
+	bool was_there;		 /* at first, */
+	struct stat was;	 /* as this */
 	struct log_watch *watch; /* of the deepest directory of path that is there */
 	size_t dir_len;		 /* of its path */
-	bool old;		 /* path was there, from before since */
+	bool old;		 /* path is there, and not new */
 	bool failed;		 /* logged */
 	loop_fn fn;
 	void *arg;
@@ -89,14 +90,15 @@ static int file_look(const struct ready_file *f, struct look **ret)
 	return r;
 }
 
-/* Whether the file was made, written, moved there or touched after the time. */
+/* Whether the file was made, changed or replaced since the first look. */
 static bool look_is_new(const struct ready_file *f, const struct look *l)
 {
-	const struct timespec *at = &l->st.st_ctim;
+	const struct stat *a = &f->was, *b = &l->st;
 
 	return l->there &&
-	       (at->tv_sec > f->since.tv_sec ||
-		       (at->tv_sec == f->since.tv_sec && at->tv_nsec >= f->since.tv_nsec));
+	       !(f->was_there && a->st_dev == b->st_dev && a->st_ino == b->st_ino &&
+		       a->st_size == b->st_size && a->st_ctim.tv_sec == b->st_ctim.tv_sec &&
+		       a->st_ctim.tv_nsec == b->st_ctim.tv_nsec);
 }
 
 static void file_on_change(void *arg, int what);
@@ -150,19 +152,23 @@ static void file_on_change(void *arg, int what)
 	file_check(f);
 }
 
-int ready_file_new(struct loop *loop, const char *path, const struct timespec *since, loop_fn fn,
-	void *arg, struct ready_file **ret)
+int ready_file_new(
+	struct loop *loop, const char *path, loop_fn fn, void *arg, struct ready_file **ret)
 {
 	struct ready_file *f = calloc(1, sizeof(*f));
+	struct look *first = NULL;
 
 	if (!f)
 		return -ENOMEM;
-	*f = (struct ready_file){
-		.loop = loop, .path = strdup(path), .since = *since, .fn = fn, .arg = arg
-	};
+	*f = (struct ready_file){ .loop = loop, .path = strdup(path), .fn = fn, .arg = arg };
 	if (!f->path || loop_defer(loop, file_check, f) < 0) {
 		ready_file_free(f);
 		return -ENOMEM;
+	}
+	if (file_look(f, &first) == 0) {
+		f->was_there = first->there;
+		f->was = first->st;
+		look_drop(&first->op);
 	}
 	*ret = f;
 	return 0;

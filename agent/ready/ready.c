@@ -15,7 +15,6 @@ struct ready {
 	bool met;		 /* what is waited for has come in this attempt */
 	bool *called;		 /* by slot: the worker's present process has called Ready */
 	size_t n_called;	 /* its length */
-	struct timespec begun;	 /* of the attempt */
 	struct ready_file *file; /* while it is waited for, like port */
 	struct ready_port *port;
 };
@@ -113,14 +112,18 @@ static void ready_fini(struct supervisor *sv)
 	free(r);
 }
 
+/* No worker of the attempt lives yet: the file is as it was before. */
 static void ready_begin(struct supervisor *sv)
 {
+	const struct spec_ready *s = ready_spec(sv);
 	struct ready *r = ready_of(sv);
 
 	if (!r)
 		return;
 	r->met = false;
-	clock_gettime(CLOCK_REALTIME_COARSE, &r->begun);
+	r->file = ready_file_free(r->file);
+	if (s->file && ready_file_new(supervisor_loop(sv), s->file, ready_on_met, r, &r->file) < 0)
+		log_error("out of memory: the job will not be ready");
 	if (r->called)
 		memset(r->called, 0, r->n_called * sizeof(*r->called));
 }
@@ -131,26 +134,22 @@ static void ready_group_changed(struct supervisor *sv)
 
 	if (!r || supervisor_group(sv)->state == GROUP_RUNNING)
 		return;
-	ready_stop_waiting(r);
 	supervisor_set_unready(sv, true);
+	if (supervisor_group(sv)->state >= GROUP_STOPPING)
+		ready_stop_waiting(r);
 }
 
-/* All workers were started: waits for what may come from now on. */
+/* All workers were started. */
 static void ready_running(struct supervisor *sv)
 {
 	const struct spec_ready *s = ready_spec(sv);
 	struct ready *r = ready_of(sv);
-	int e = 0;
 
 	if (!r)
 		return;
-	if (s->file && !r->file)
-		e = ready_file_new(
-			supervisor_loop(sv), s->file, &r->begun, ready_on_met, r, &r->file);
-	if (s->port && !r->port)
-		e = ready_port_new(supervisor_loop(sv), s->port, ready_on_met, r, &r->port);
-	if (e < 0)
-		log_error("the job will not be ready: %s", strerror(-e));
+	if (s->port && !r->port && !r->met &&
+		ready_port_new(supervisor_loop(sv), s->port, ready_on_met, r, &r->port) < 0)
+		log_error("out of memory: the job will not be ready");
 	ready_check(r);
 }
 
