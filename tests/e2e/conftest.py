@@ -37,6 +37,8 @@ def pytest_sessionstart(session):
     for signo in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
         if signal.getsignal(signo) == signal.SIG_IGN:
             signal.signal(signo, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items):

@@ -23,7 +23,8 @@ from killing import kill_agent, up
 def strip(job):
     """What must not change by a restart of elasticd."""
     volatile = {"last_line", "rss_bytes", "cpu_ms"}
-    job = {k: v for k, v in job.items() if k != "goodput" and v is not None}
+    spent = {"goodput", "memory_bytes", "cpu_ms"}
+    job = {k: v for k, v in job.items() if k not in spent and v is not None}
     job["workers"] = [{k: v for k, v in t.items() if k not in volatile and v is not None}
                     for t in job["workers"]]
     return job
