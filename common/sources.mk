@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 common_SRC := \
+	common/affinity/affinity.c \
+	common/affinity/cpus.c \
+	common/affinity/host_map.c \
 	common/base/budget.c \
 	common/base/curl.c \
 	common/base/descriptors.c \

@@ -112,6 +112,7 @@ unit_TESTS := \
 	client/top/top \
 	client/verbs/completion \
 	client/verbs/verbs \
+	common/affinity/affinity \
 	common/base/budget \
 	common/base/file \
 	common/base/local_address \

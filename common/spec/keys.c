@@ -40,6 +40,14 @@ static const char *const assign_names[] = {
 	[SPEC_DEVICES_ALL] = "all",
 	NULL,
 };
+const char *const spec_affinity_names[] = {
+	[SPEC_AFFINITY_NONE] = "none",
+	[SPEC_AFFINITY_NODE] = "node",
+	[SPEC_AFFINITY_SOCKET] = "socket",
+	[SPEC_AFFINITY_EXCLUSIVE] = "exclusive",
+	[SPEC_AFFINITY_CORE_COMPLEX] = "core-complex",
+	NULL,
+};
 const char *const spec_whom_names[] = {
 	[SPEC_WHOM_GROUP] = "group",
 	[SPEC_WHOM_MAIN] = "main",
@@ -147,6 +155,7 @@ static const struct spec_key resources_keys[] = {
 	KEY("cpu_weight", int64, spec_resources, cpu_weight, .min = 1, .max = 10000),
 	KEY("tasks_max", int64, spec_resources, tasks_max, .min = 1),
 	KEY("devices", device_object, spec_resources, devices, .keys = devices_keys),
+	KEY("affinity", enum, spec_resources, affinity, .names = spec_affinity_names),
 	END,
 };
 

@@ -204,11 +204,22 @@ struct spec_stop {
 	int *forward; /* signals that the agent passes to workers before it stops them, 0-ended */
 };
 
+/* Which CPUs a worker runs on: those near its GPU, or a part of all (common/affinity/). */
+enum spec_affinity {
+	SPEC_AFFINITY_NONE,
+	SPEC_AFFINITY_NODE,
+	SPEC_AFFINITY_SOCKET,
+	SPEC_AFFINITY_EXCLUSIVE,
+	SPEC_AFFINITY_CORE_COMPLEX,
+};
+extern const char *const spec_affinity_names[];
+
 struct spec_resources {
 	int64_t memory_max; /* bytes; SPEC_UNSET: none */
 	int64_t cpu_weight; /* 1..10000; SPEC_UNSET */
 	int64_t tasks_max;  /* SPEC_UNSET */
 	struct spec_devices devices;
+	enum spec_affinity affinity;
 };
 
 /* The work queue. */

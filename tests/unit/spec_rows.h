@@ -174,6 +174,8 @@ static const struct spec_row rows[] = {
 	{ "resources.memory_max", "[1,'512M','2T']", "[0,'0',-1,'1.5G','']", "" },
 	{ "resources.cpu_weight", "[1,100,10000]", "[0,10001,'100']", "" },
 	{ "resources.tasks_max", "[1,9223372036854775807]", "[0,-1,'1']", "" },
+	{ "resources.affinity", "['none','node','socket','exclusive','core-complex']",
+		"['','numa',0]", "" },
 	{ "resources.devices",
 		"[{'ids':[0]},{'ids':['0','GPU-1'],'env':'HIP_VISIBLE_DEVICES','assign':'all'}]",
 		"[{'x':1},{'assign':'one'},{'ids':[]},[0]]", "" },
