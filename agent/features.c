@@ -9,6 +9,7 @@
  *   preempt   after sharing has read the last calls of an ended worker, which say how it left
  *   attach    signals and ends workers that are not below the agent
  *   ready     its calls need the slots of sharing; api shows what it finds
+ *   resources chooses the CPUs of workers that the features before it know
  *   queue     gives tasks to workers that the features before it know
  *   hosts     reports ends to the head after the features before it have handled them
  *   api       it shows the state of all before it, and its server outlives their calls
@@ -23,6 +24,7 @@
 #include "agent/preempt/service.h"
 #include "agent/queue/service.h"
 #include "agent/ready/ready.h"
+#include "agent/resources/resources.h"
 #include "agent/sharing/service.h"
 #include "agent/speed/speed.h"
 #include "agent/watchdog/watchdog.h"
@@ -36,6 +38,7 @@ const struct feature *const agent_features[] = {
 	&preempt_feature,
 	&attach_feature,
 	&ready_feature,
+	&resources_feature,
 	&queue_feature,
 	&hosts_feature,
 	&api_feature,

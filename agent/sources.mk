@@ -160,6 +160,8 @@ agent_SRC := \
 	agent/ready/file.c \
 	agent/ready/port.c \
 	agent/ready/ready.c \
+	agent/resources/binding.c \
+	agent/resources/resources.c \
 	agent/rounds/clock_offset.c \
 	agent/rounds/host_machine.c \
 	agent/rounds/host_ranks.c \

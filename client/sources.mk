@@ -14,6 +14,7 @@ client_SRC := \
 	client/base/remote.c \
 	client/base/spec_diff.c \
 	client/doctor/addresses.c \
+	client/doctor/affinity.c \
 	client/doctor/doctor.c \
 	client/doctor/etcd.c \
 	client/doctor/etcd_wait.c \

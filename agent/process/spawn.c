@@ -97,6 +97,9 @@ NO_SANITIZE static int spawn_prepare(struct spawn_child *c)
 		if (setrlimit(r->limits[i].resource, &lim) < 0)
 			return -errno;
 	}
+	c->stage = SPAWN_CPUS;
+	if (r->cpus && sched_setaffinity(0, sizeof(r->cpus->sets), r->cpus->sets) < 0)
+		return -errno;
 	if (r->umask != SPEC_UNSET)
 		umask((mode_t)r->umask);
 	c->stage = SPAWN_CWD;

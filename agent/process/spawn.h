@@ -7,6 +7,7 @@
  * until the program executes (as with vfork), so it learns at once when that fails.
  */
 
+#include "common/affinity/cpus.h"
 #include "common/base/cleanup.h"
 #include "common/spec/spec.h"
 
@@ -20,8 +21,9 @@ struct spawn_request {
 	int umask;	 /* SPEC_UNSET: inherited */
 	const struct spec_rlimit *limits;
 	size_t n_limits;
-	int in, out, err; /* -1: inherited */
-	int cgroup_fd;	  /* directory of a cgroup v2, or -1 */
+	int in, out, err;	 /* -1: inherited */
+	int cgroup_fd;		 /* directory of a cgroup v2, or -1 */
+	const struct cpus *cpus; /* on which it may run; NULL: inherited */
 };
 
 #define SPAWN_STAGES(X)                           \
@@ -29,6 +31,7 @@ struct spawn_request {
 	X(SESSION, "setsid")                      \
 	X(CGROUP, "join the cgroup")              \
 	X(LIMIT, "set a resource limit")          \
+	X(CPUS, "bind to its CPUs")               \
 	X(CWD, "change to the working directory") \
 	X(STREAM, "set up standard streams")      \
 	X(EXEC, "exec")

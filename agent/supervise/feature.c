@@ -88,6 +88,19 @@ void features_fini(struct supervisor *sv)
 	sv->feature_states = NULL;
 }
 
+int features_attempt_prepared(struct supervisor *sv, struct error *err)
+{
+	int r = 0;
+
+	for (EACH(sv, f)) {
+		if ((*f)->attempt_prepared)
+			r = (*f)->attempt_prepared(sv, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
 int features_environment(const struct supervisor *sv, const struct worker *w, struct env *e)
 {
 	int r = 0;

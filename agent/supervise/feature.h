@@ -75,6 +75,9 @@ struct feature {
 	 * or SPEC_UNSET. Returns whether the feature sees to it. */
 	bool (*takes_request)(
 		struct supervisor *sv, enum group_event event, int64_t timeout_ms, const char *why);
+	/* The workers of the next attempt are known, and nothing is done for them yet. An error:
+	 * none of them can be started. */
+	int (*attempt_prepared)(struct supervisor *sv, struct error *err);
 	/* No worker of the attempt lives; failures (Failure objects, root cause first) are known.
 	 */
 	void (*attempt_over)(struct supervisor *sv, const json_t *failures);
@@ -101,6 +104,8 @@ struct feature {
 	int (*worker_environment)(
 		const struct supervisor *sv, const struct worker *w, struct env *e);
 	void (*worker_starting)(struct supervisor *sv, struct worker *w);
+	/* May add to how its process is made. Its additions are used before the next call. */
+	void (*worker_spawning)(struct supervisor *sv, struct worker *w, struct spawn_request *req);
 	void (*worker_not_started)(
 		struct supervisor *sv, struct worker *w); /* after worker_starting */
 	void (*worker_started)(struct supervisor *sv, struct worker *w);
@@ -229,6 +234,7 @@ _must_check_ int features_init(struct supervisor *sv, struct error *err);
 /* For features whose init was called, also after a failure. */
 void features_hang_up(struct supervisor *sv);
 void features_fini(struct supervisor *sv);
+_must_check_ int features_attempt_prepared(struct supervisor *sv, struct error *err);
 _must_check_ int features_environment(
 	const struct supervisor *sv, const struct worker *w, struct env *e);
 /* Each calls the hook of one feature after another until one returns true, and returns that. */

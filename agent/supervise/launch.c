@@ -59,7 +59,8 @@ int launch_prepare(struct supervisor *sv, bool master, struct error *err)
 	sv->end.root_cause = NULL;
 	if ((r = launch_choose_port(sv, master, err)) < 0 || (r = worker_list_make(sv, err)) < 0)
 		return r;
-	return tfconfig_begin(sv, err);
+	r = tfconfig_begin(sv, err);
+	return r < 0 ? r : features_attempt_prepared(sv, err);
 }
 
 void launch_rendezvous(struct supervisor *sv)
@@ -189,6 +190,7 @@ static int launch_exec(struct supervisor *sv, struct worker *w, const struct log
 	int r = spawn_find(argv[0], env_get(env, "PATH"), cwd, &program);
 
 	req.program = program;
+	FEATURES_CALL(sv, worker_spawning, sv, w, &req);
 	if (!r)
 		r = launch_spawn(sv, &req, &w->pid, &stage);
 	if (r < 0) {

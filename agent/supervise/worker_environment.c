@@ -105,8 +105,6 @@ static int environ_torch(const struct supervisor *sv, const struct worker *w, st
 			e, "TORCHELASTIC_ERROR_FILE", "%s", w->error_file ? w->error_file : "");
 	if (!r && !env_get(e, "TORCH_NCCL_ASYNC_ERROR_HANDLING"))
 		r = env_put(e, "TORCH_NCCL_ASYNC_ERROR_HANDLING=1");
-	if (!r && virtual && !sv->spec->resources.devices.ids)
-		r = environ_virtual_device(e, w->local_rank);
 	return r;
 }
 
@@ -143,6 +141,31 @@ static int environ_base(const struct supervisor *sv, struct env *e)
 	return r;
 }
 
+/* The devices that the agent gives w, and the role's own variables. */
+static int environ_own(const struct supervisor *sv, const struct worker *w, struct env *e)
+{
+	const struct spec_role *role = w->role;
+	int r = 0;
+
+	if (sv->spec->compat_torch && sv->spec->virtual_local_rank &&
+		!sv->spec->resources.devices.ids)
+		r = environ_virtual_device(e, w->local_rank);
+	if (!r)
+		r = devices_env(sv, w, e);
+	if (!r)
+		r = env_add(e, role->env);
+	if (!r && (size_t)w->index < role->n_env_per_replica)
+		r = env_add(e, role->env_per_replica[w->index]);
+	return r;
+}
+
+int environ_devices(const struct supervisor *sv, const struct worker *w, struct env *e)
+{
+	int r = environ_base(sv, e);
+
+	return r ? r : environ_own(sv, w, e);
+}
+
 int environ_make(const struct supervisor *sv, const struct worker *w, struct env *e)
 {
 	const struct spec_role *role = w->role;
@@ -167,11 +190,5 @@ int environ_make(const struct supervisor *sv, const struct worker *w, struct env
 		r = features_environment(sv, w, e);
 	if (!r)
 		r = tfconfig_env(sv, w, e);
-	if (!r)
-		r = devices_env(sv, w, e);
-	if (!r)
-		r = env_add(e, role->env);
-	if (!r && (size_t)w->index < role->n_env_per_replica)
-		r = env_add(e, role->env_per_replica[w->index]);
-	return r;
+	return r ? r : environ_own(sv, w, e);
 }

@@ -6,6 +6,7 @@
  *
  *   doctor.c        the order of the checks; prints what they find
  *   host.c          this host: programs, clock, name, and the next two
+ *   affinity.c      whether workers can be bound to CPUs
  *   limits.c        open files, processes, memory, control groups
  *   places.c        directories and shared memory
  *   names.c         the endpoint's addresses, and this host's
@@ -66,9 +67,10 @@ bool doctor_several_hosts(const struct doctor *d);
 /* CLOCK_MONOTONIC. */
 int64_t doctor_now_us(void);
 
-/* host.c, limits.c, places.c */
+/* affinity.c, host.c, limits.c, places.c */
 void doctor_check_host(struct doctor *d);
 void doctor_check_limits(struct doctor *d);
+void doctor_check_affinity(struct doctor *d);
 void doctor_check_places(struct doctor *d);
 
 /* names.c */

@@ -154,6 +154,7 @@ void doctor_check_host(struct doctor *d)
 	check_agent(d);
 	check_secrets(d);
 	doctor_check_limits(d);
+	doctor_check_affinity(d);
 	check_linger(d);
 	doctor_check_places(d);
 	check_clock(d);

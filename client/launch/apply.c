@@ -2,6 +2,7 @@
 #include "client/launch/table.h"
 #include "common/base/scan.h"
 #include "common/base/signals.h"
+#include "common/spec/spec.h"
 #include "common/text/duration.h"
 #include "common/text/json.h"
 #include "common/text/ranks.h"
@@ -215,9 +216,10 @@ int launch_logs_specs(struct launch_state *s, enum launch_id id, const char *tex
 
 int launch_numa_binding(struct launch_state *s, enum launch_id id, const char *text)
 {
-	return launch_refuse(s, id,
-		"comes in a later version, with what a host gives its workers; until then numactl(8) binds "
-		"a program");
+	for (int i = SPEC_AFFINITY_NODE; spec_affinity_names[i]; i++)
+		if (!strcmp(spec_affinity_names[i], text))
+			return launch_set(s, "resources", "affinity", json_string(text));
+	return launch_expected(s, id, "node, socket, exclusive or core-complex", text);
 }
 
 int launch_max_restarts(struct launch_state *s, enum launch_id id, const char *text)

@@ -273,6 +273,9 @@ static int set_threads(struct launch_state *s)
 
 	if (s->from_file || json_object_get(json_object_get(role, "env"), "OMP_NUM_THREADS"))
 		return 0;
+	/* The agent sets it by the CPUs of each worker. */
+	if (!threads && s->values[OPT_NUMA_BINDING])
+		return 0;
 	/* The caller's own choice; run's workers inherit it, a daemon's have to be given it. */
 	if (threads)
 		return s->from->foreground ? 0 : set_variable(s, "OMP_NUM_THREADS", threads);

@@ -44,6 +44,9 @@
 		"what the workers are called (default)")                                           \
 	X(VIRTUAL_LOCAL_RANK, "virtual-local-rank", 0, NULL, NULL, PET, GROUP_PROGRAM,             \
 		launch_virtual_local_rank, "LOCAL_RANK 0 and one CUDA device for each worker")     \
+	X(NUMA_BINDING, "numa-binding", 0, "KIND", "node socket exclusive core-complex", 0,        \
+		GROUP_PROGRAM, launch_numa_binding,                                                \
+		"bind workers to CPUs near their GPU, or to parts")                                \
 	X(ENV, "env", 0, "NAME[=VALUE]", NULL, 0, GROUP_PROGRAM, launch_nothing,                   \
 		"set a variable for the workers; may be repeated")                                 \
 	X(CWD, "cwd", 0, "DIR", "@dir", 0, GROUP_PROGRAM, launch_cwd,                              \
@@ -99,9 +102,7 @@
 	X(START_METHOD, "start-method", 0, "METHOD", "spawn fork forkserver", PET,                 \
 		GROUP_NO_EFFECT, launch_start_method, "of Python functions")                       \
 	X(EVENT_LOG_HANDLER, "event-log-handler", 0, "NAME", "null console", PET, GROUP_NO_EFFECT, \
-		launch_nothing, "events are in events.jsonl")                                      \
-	X(NUMA_BINDING, "numa-binding", 0, "KIND", NULL, 0, GROUP_REFUSED, launch_numa_binding,    \
-		"refused: comes in a later version")
+		launch_nothing, "events are in events.jsonl")
 
 enum launch_id {
 #define X(id, ...) OPT_##id,

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Those among which the CPUs are divided: the GPUs of the host, then the workers without one. */
+/* Among which the CPUs are divided: the GPUs of the host, then the workers without one. */
 struct affinity {
 	const struct host_map *map;
 	enum spec_affinity how;
@@ -247,10 +247,11 @@ static int affinity_find(const struct host_map *m, const char *id, int *ret, str
 	size_t len = strcspn(id, ",");
 
 	*ret = host_map_find_gpu(m, id, len);
-	return *ret >= 0 ? 0
-			 : error_set(err, -ENODEV,
-				   "cannot tell where device \"%.*s\" is, and so which CPUs are near",
-				   (int)(len < 64 ? len : 64), id);
+	return *ret >= 0
+		       ? 0
+		       : error_set(err, -ENODEV,
+				 "cannot tell where device \"%.*s\" is, and so which CPUs are near",
+				 (int)(len < 64 ? len : 64), id);
 }
 
 int affinity_gpus(const struct host_map *m, const char *list, bool own, int local_rank, int **ret,

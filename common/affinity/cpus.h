@@ -18,7 +18,7 @@ void cpus_add(struct cpus *c, int cpu); /* one of CPUS_MAX or more is left out *
 bool cpus_has(const struct cpus *c, int cpu);
 int cpus_count(const struct cpus *c);
 
-/* Those that this process may use. 0, or a negative errno. */
+/* The CPUs that this process may use. 0, or a negative errno. */
 _must_check_ int cpus_allowed(struct cpus *ret);
 
 /* "0-7,64-71", "" for none; owned, NULL without memory. */

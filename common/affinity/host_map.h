@@ -33,8 +33,7 @@ struct host_map {
 };
 
 /* root: "", or a directory with sys and proc, for tests. -ENOMEM. */
-_must_check_ int host_map_read(
-	const char *root, const struct cpus *allowed, struct host_map **ret);
+_must_check_ int host_map_read(const char *root, const struct cpus *allowed, struct host_map **ret);
 struct host_map *host_map_free(struct host_map *m);
 DEFINE_CLEANUP(struct host_map *, host_map_free)
 

@@ -92,13 +92,12 @@ const struct spec_type spec_type_device_object = {
 	.format = object_format,
 };
 
-/* Whether env, which may be NULL, sets name. */
-static bool env_sets(char *const *env, const char *name)
+bool spec_env_sets(char *const *list, const char *name)
 {
 	size_t n = strlen(name);
 
-	for (; env && *env; env++)
-		if (!strncmp(*env, name, n) && (*env)[n] == '=')
+	for (; list && *list; list++)
+		if (!strncmp(*list, name, n) && (*list)[n] == '=')
 			return true;
 	return false;
 }
@@ -107,10 +106,10 @@ bool spec_wants_device(const struct spec *s, const struct spec_role *role, int i
 {
 	const struct spec_devices *devices = &s->resources.devices;
 
-	if (!devices->ids || env_sets(role->env, devices->env))
+	if (!devices->ids || spec_env_sets(role->env, devices->env))
 		return false;
 	return (size_t)index >= role->n_env_per_replica ||
-	       !env_sets(role->env_per_replica[index], devices->env);
+	       !spec_env_sets(role->env_per_replica[index], devices->env);
 }
 
 /* Several workers may share a device, but one must not get the same one twice. */

@@ -111,6 +111,7 @@ static const struct {
 	{ "--signals-to-handle= prog", "stop.forward", "[]" },
 	/* the rest */
 	{ "--virtual-local-rank prog", "compat.virtual_local_rank", "true" },
+	{ "--numa_binding core-complex prog", "resources.affinity", "\"core-complex\"" },
 	{ "--monitor-interval=0.1 --start-method=fork --event-log-handler=null prog", "restart",
 		NULL },
 	{ "--name=j prog", "name", "\"j\"" },
@@ -185,7 +186,8 @@ static const struct {
 	{ "--monitor-interval=x p", "--monitor-interval: expected a number of seconds" },
 	{ "--start-method=thread p", "--start-method: expected spawn, fork or forkserver" },
 	{ "--logs-specs=x p", "--logs-specs: plug-ins in Python are not loaded" },
-	{ "--numa-binding=node p", "--numa-binding: comes in a later version" },
+	{ "--numa-binding=none p",
+		"--numa-binding: expected node, socket, exclusive or core-complex" },
 	{ "--stop-signal=FOO p", "--stop-signal: expected a signal" },
 	{ "--backoff=x p", "--backoff: expected a duration" },
 	{ "--max-size=1MB p", "--max-size: \"1MB\" is ambiguous" },

@@ -146,8 +146,8 @@ START_TEST(workers_with_gpus_run_near_them)
 		"0-3,16-19/1 0-3,16-19/1 0-3,16-19/1 8-11,24-27/4");
 	ck_assert_str_eq(chosen(SPEC_AFFINITY_SOCKET, 4, true),
 		"0-7,16-23/2 0-7,16-23/2 0-7,16-23/2 8-15,24-31/8");
-	ck_assert_str_eq(chosen(SPEC_AFFINITY_EXCLUSIVE, 4, true),
-		"0,1,16,17/2 2,18/1 3,19/1 8-11,24-27/4");
+	ck_assert_str_eq(
+		chosen(SPEC_AFFINITY_EXCLUSIVE, 4, true), "0,1,16,17/2 2,18/1 3,19/1 8-11,24-27/4");
 	ck_assert_str_eq(chosen(SPEC_AFFINITY_CORE_COMPLEX, 4, true),
 		"0,1,16,17/1 2,3,18,19/2 0,1,16,17/1 8-11,24-27/4");
 	/* The larger part first. */

@@ -221,7 +221,7 @@ END_TEST
 
 static const char *const unknown[] = { "zzz", "preemption.zzz", "queue.zzz", "roles[].zzz",
 	"roles[].restart.zzz", "logs.zzz", "leader.zzz", "heartbeat.zzz", "restart.zzz", "stop.zzz",
-	"resources.devices.zzz", "resources.affinity", "rendezvous.zzz", "rendezvous.tls.zzz",
+	"resources.devices.zzz", "resources.gpus", "rendezvous.zzz", "rendezvous.tls.zzz",
 	"rendezvous.colour", "compat.zzz" };
 
 START_TEST(a_key_that_nobody_knows_is_refused_by_path)

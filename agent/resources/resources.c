@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/resources/private.h"
+#include "common/text/json.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct resources *resources_of(const struct supervisor *sv)
+{
+	return feature_state(sv, &resources_feature);
+}
+
+static int resources_init(struct supervisor *sv, struct error *err)
+{
+	struct resources *x = calloc(1, sizeof(*x));
+
+	if (!x)
+		return error_set(err, -ENOMEM, "out of memory");
+	x->sv = sv;
+	feature_set_state(sv, &resources_feature, x);
+	return 0;
+}
+
+static void resources_fini(struct supervisor *sv)
+{
+	struct resources *x = resources_of(sv);
+
+	if (!x)
+		return;
+	feature_set_state(sv, &resources_feature, NULL);
+	binding_free(x->binding);
+	free(x);
+}
+
+static int resources_prepared(struct supervisor *sv, struct error *err)
+{
+	return binding_prepare(resources_of(sv), err);
+}
+
+static int resources_environment(const struct supervisor *sv, const struct worker *w, struct env *e)
+{
+	return binding_environment(resources_of(sv), w, e);
+}
+
+static void resources_spawning(struct supervisor *sv, struct worker *w, struct spawn_request *req)
+{
+	req->cpus = binding_cpus(resources_of(sv), w);
+}
+
+static void resources_describe(
+	const struct supervisor *sv, const struct worker *w, json_t *worker, bool live)
+{
+	const struct cpus *cpus = binding_cpus(resources_of(sv), w);
+	_cleanup_free_ char *text = cpus ? cpus_to_string(cpus) : NULL;
+
+	if (text)
+		json_put_string(worker, "cpus", text);
+}
+
+const struct feature resources_feature = {
+	.name = "resources",
+	.init = resources_init,
+	.fini = resources_fini,
+	.attempt_prepared = resources_prepared,
+	.worker_environment = resources_environment,
+	.worker_spawning = resources_spawning,
+	.describe_worker = resources_describe,
+};

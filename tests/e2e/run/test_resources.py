@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What workers get of the host (resources of the specification), and what the host says about them."""
+
+import json
+import os
+
+from doctors import doctor
+from harness import PUPPET, parse_environ
+
+
+def cpus_of(text):
+    line = next(x for x in text.splitlines() if x.startswith("Cpus_allowed_list:"))
+    cpus = set()
+    for part in line.split()[1].split(","):
+        first, _, last = part.partition("-")
+        cpus |= set(range(int(first), int(last or first) + 1))
+    return cpus
+
+
+def cores(cpus):
+    siblings = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+    return len({open(siblings.format(c)).read() for c in cpus})
+
+
+# --- resources.affinity --------------------------------------------------------------------------------
+
+
+def test_workers_are_bound_to_cpus_of_their_own(box):
+    mine = os.sched_getaffinity(0)
+    n = min(2, cores(mine))
+    result = box.run(f"--nproc-per-node={n}", "--numa-binding=exclusive", f"--log-dir={box.path('logs')}",
+                     PUPPET, f"status:{box.path('status')}.%r", f"env:{box.path('env')}.%r",
+                     env={"OMP_NUM_THREADS": None, "CUDA_VISIBLE_DEVICES": ""})
+    assert result.rc == 0 and "OMP_NUM_THREADS" not in result.err, result
+    got = [cpus_of(box.path(f"status.{r}").read_text()) for r in range(n)]
+    assert all(got) and not set.intersection(*got) or n == 1, got
+    assert set.union(*got) <= mine
+    threads = [parse_environ(box.path(f"env.{r}").read_bytes())["OMP_NUM_THREADS"] for r in range(n)]
+    assert threads == [str(cores(c)) for c in got]
+    events = [json.loads(x) for x in next(box.path("logs").glob("*/events.jsonl")).read_text().splitlines()]
+    bound = next(e for e in events if e["event"] == "bound")["data"]["workers"]
+    assert [b["threads"] for b in bound] == [cores(c) for c in got]
+
+
+def test_binding_that_cannot_be_done_is_refused_and_named(box):
+    n = cores(os.sched_getaffinity(0)) + 1
+    flags = [f"--nproc-per-node={n}", "--numa-binding=exclusive", PUPPET, f"touch:{box.path('started')}"]
+    result = box.run(*flags, env={"CUDA_VISIBLE_DEVICES": ""})
+    assert result.rc == 125 and 'resources.affinity: "exclusive" needs a core for each' in result.err, result
+    assert not box.path("started").exists()
+    doctor(box, *flags).expect("affinity", "problem", "needs a core for each", about="exclusive")
