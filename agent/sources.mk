@@ -81,6 +81,7 @@ agent_SRC := \
 	agent/logs/viewer.c \
 	agent/logs/worker_streams.c \
 	agent/logs/zstd.c \
+	agent/policy/cooldown.c \
 	agent/policy/error_file.c \
 	agent/policy/failure.c \
 	agent/policy/failure_list.c \
@@ -161,6 +162,7 @@ agent_SRC := \
 	agent/ready/port.c \
 	agent/ready/ready.c \
 	agent/resources/binding.c \
+	agent/resources/gate.c \
 	agent/resources/resources.c \
 	agent/rounds/clock_offset.c \
 	agent/rounds/host_machine.c \

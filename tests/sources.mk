@@ -26,6 +26,7 @@ unit_TESTS := \
 	agent/logs/tee \
 	agent/logs/time_index \
 	agent/policy/clock \
+	agent/policy/cooldown \
 	agent/policy/error_file \
 	agent/policy/failure \
 	agent/policy/failure_list \
@@ -213,6 +214,7 @@ pure_TESTS := \
 	agent/logs/prefix \
 	agent/logs/time_index \
 	agent/policy/clock \
+	agent/policy/cooldown \
 	agent/policy/error_file \
 	agent/policy/failure \
 	agent/policy/failure_list \

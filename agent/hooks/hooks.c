@@ -85,11 +85,9 @@ static void hook_on_end(void *arg, const struct side_program_end *end)
 
 static int hook_environment(const struct hooks *h, const struct hook *x, struct env *e)
 {
-	int r = env_add(e, environ);
+	int r = side_program_environment(h->sv, e);
 
 	r = r ? r : env_setf(e, "ELASTICD_HOOK", "%s", spec_hook_names[x->which]);
-	r = r ? r : env_setf(e, "ELASTICD_JOB", "%s", supervisor_spec(h->sv)->name);
-	r = r ? r : env_setf(e, "ELASTICD_RUN", "%s", supervisor_options(h->sv)->run);
 	return r ? r : env_setf(e, "ELASTICD_ATTEMPT", "%d", x->attempt < 0 ? 0 : x->attempt);
 }
 

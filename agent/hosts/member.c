@@ -17,11 +17,33 @@
  * the lease is over.
  */
 
-static void member_prepare(struct member *m)
+static void member_prepare_now(struct member *m)
 {
 	int r = supervisor_prepare(m->sv, &m->seat.seat, &m->unable);
 
-	member_post(m, r < 0 ? MEMBER_EV_FAILED : MEMBER_EV_READY);
+	if (m->state == MEMBER_PREPARING)
+		member_post(m, r < 0 ? MEMBER_EV_FAILED : MEMBER_EV_READY);
+	else if (r == 0) /* late, but able */
+		member_say_prepared(m);
+}
+
+/* A host that said that it cannot take part comes back as one that was late. */
+static void member_when_ready(void *arg, const struct error *why)
+{
+	struct member *m = arg;
+
+	if (!why && (m->state == MEMBER_PREPARING || m->state == MEMBER_WAITING)) {
+		member_prepare_now(m);
+	} else if (why && m->state == MEMBER_PREPARING) {
+		m->unable = *why;
+		member_post(m, MEMBER_EV_FAILED);
+	}
+}
+
+static void member_prepare(struct member *m)
+{
+	if (!features_delay_attempt(m->sv, member_when_ready, m))
+		member_prepare_now(m);
 }
 
 static void member_spawn(struct member *m)

@@ -18,7 +18,7 @@ static int resources_init(struct supervisor *sv, struct error *err)
 		return error_set(err, -ENOMEM, "out of memory");
 	x->sv = sv;
 	feature_set_state(sv, &resources_feature, x);
-	return 0;
+	return gate_new(x, err);
 }
 
 static void resources_fini(struct supervisor *sv)
@@ -28,8 +28,37 @@ static void resources_fini(struct supervisor *sv)
 	if (!x)
 		return;
 	feature_set_state(sv, &resources_feature, NULL);
+	gate_free(x->gate);
 	binding_free(x->binding);
 	free(x);
+}
+
+static bool resources_delays(struct supervisor *sv, feature_ready_fn fn, void *arg)
+{
+	return gate_delays(resources_of(sv)->gate, fn, arg);
+}
+
+static void resources_group_changed(struct supervisor *sv)
+{
+	if (supervisor_group(sv)->state != GROUP_RENDEZVOUS)
+		gate_leave(resources_of(sv)->gate);
+}
+
+static bool resources_child_exited(struct supervisor *sv, const siginfo_t *si)
+{
+	const struct resources *x = resources_of(sv);
+
+	return x && gate_child_exited(x->gate, si);
+}
+
+static size_t resources_helpers(struct supervisor *sv, pid_t *pids, size_t max)
+{
+	const struct resources *x = resources_of(sv);
+
+	if (!x || !max || gate_pid(x->gate) <= 0)
+		return 0;
+	pids[0] = gate_pid(x->gate);
+	return 1;
 }
 
 static int resources_prepared(struct supervisor *sv, struct error *err)
@@ -61,6 +90,10 @@ const struct feature resources_feature = {
 	.name = "resources",
 	.init = resources_init,
 	.fini = resources_fini,
+	.delays_attempt = resources_delays,
+	.group_changed = resources_group_changed,
+	.child_exited = resources_child_exited,
+	.helper_pids = resources_helpers,
 	.attempt_prepared = resources_prepared,
 	.worker_environment = resources_environment,
 	.worker_spawning = resources_spawning,

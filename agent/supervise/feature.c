@@ -127,6 +127,11 @@ bool features_rendezvous(struct supervisor *sv)
 	ANY(sv, rendezvous, sv);
 }
 
+bool features_delay_attempt(struct supervisor *sv, feature_ready_fn fn, void *arg)
+{
+	ANY(sv, delays_attempt, sv, fn, arg);
+}
+
 bool features_decide(struct supervisor *sv, enum group_decision_step step)
 {
 	ANY(sv, decides, sv, step);

@@ -37,6 +37,8 @@ struct hosts_lead {
 	void *arg;
 };
 
+typedef void (*feature_ready_fn)(void *arg, const struct error *why);
+
 struct feature {
 	const char *name;
 
@@ -75,6 +77,11 @@ struct feature {
 	 * or SPEC_UNSET. Returns whether the feature sees to it. */
 	bool (*takes_request)(
 		struct supervisor *sv, enum group_event event, int64_t timeout_ms, const char *why);
+	/* An attempt is about to be prepared on this host, in state rendezvous. Whether that has to
+	 * wait: then the feature calls fn, at once or later, with why = NULL when the host is
+	 * ready; and before, as soon as it knows, with the reason why it is not. Where it is called
+	 * again meanwhile, the newest fn counts; in another state none is called. */
+	bool (*delays_attempt)(struct supervisor *sv, feature_ready_fn fn, void *arg);
 	/* The workers of the next attempt are known, and nothing is done for them yet. An error:
 	 * none of them can be started. */
 	int (*attempt_prepared)(struct supervisor *sv, struct error *err);
@@ -239,6 +246,7 @@ _must_check_ int features_environment(
 	const struct supervisor *sv, const struct worker *w, struct env *e);
 /* Each calls the hook of one feature after another until one returns true, and returns that. */
 bool features_rendezvous(struct supervisor *sv);
+bool features_delay_attempt(struct supervisor *sv, feature_ready_fn fn, void *arg);
 bool features_decide(struct supervisor *sv, enum group_decision_step step);
 bool features_take_request(
 	struct supervisor *sv, enum group_event event, int64_t timeout_ms, const char *why);

@@ -63,12 +63,10 @@ int launch_prepare(struct supervisor *sv, bool master, struct error *err)
 	return r < 0 ? r : features_attempt_prepared(sv, err);
 }
 
-void launch_rendezvous(struct supervisor *sv)
+static void launch_attempt(struct supervisor *sv)
 {
 	struct error err = { 0 };
 
-	if (features_rendezvous(sv))
-		return;
 	sv->attempt++;
 	if (launch_prepare(sv, true, &err) < 0) {
 		supervisor_set_reason(sv, "%s", err.text);
@@ -76,6 +74,18 @@ void launch_rendezvous(struct supervisor *sv)
 		return;
 	}
 	supervisor_post(sv, GROUP_EV_READY);
+}
+
+static void launch_when_ready(void *arg, const struct error *why)
+{
+	if (!why)
+		launch_attempt(arg);
+}
+
+void launch_rendezvous(struct supervisor *sv)
+{
+	if (!features_rendezvous(sv) && !features_delay_attempt(sv, launch_when_ready, sv))
+		launch_attempt(sv);
 }
 
 /* ${local_rank} becomes the number; every other text stays, "$$" and "$HOME" included. */

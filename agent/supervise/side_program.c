@@ -239,6 +239,14 @@ bool side_program_exited(struct side_program *p, const siginfo_t *si)
 	return true;
 }
 
+int side_program_environment(const struct supervisor *sv, struct env *e)
+{
+	int r = env_add(e, environ);
+
+	r = r ? r : env_setf(e, "ELASTICD_JOB", "%s", supervisor_spec(sv)->name);
+	return r ? r : env_setf(e, "ELASTICD_RUN", "%s", supervisor_options(sv)->run);
+}
+
 void side_program_fault(const struct side_program_end *end, char *text, size_t size)
 {
 	const char *said = *end->err ? end->err : end->out;

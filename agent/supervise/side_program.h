@@ -8,6 +8,7 @@
  * reader.
  */
 
+#include "agent/process/env_list.h"
 #include "agent/supervise/supervisor.h"
 
 struct side_program;
@@ -42,6 +43,9 @@ void side_program_hurry(struct side_program *p, uint64_t most_ms);
 pid_t side_program_pid(const struct side_program *p);
 /* Whether that was p's process; then fn has run. p may be NULL. */
 bool side_program_exited(struct side_program *p, const siginfo_t *si);
+
+/* Adds the agent's environment, ELASTICD_JOB and ELASTICD_RUN. -ENOMEM. */
+_must_check_ int side_program_environment(const struct supervisor *sv, struct env *e);
 
 /* "it exited with 3: cannot connect", "it was ended by SIGKILL", "it did not end in 10 s, and was
  * killed"; "" where it exited with 0. */

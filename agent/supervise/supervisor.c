@@ -170,6 +170,13 @@ void supervisor_settle(struct supervisor *sv)
 		supervisor_drain(sv);
 }
 
+void supervisor_show_wait(struct supervisor *sv, const char *reason, int64_t next_try_us)
+{
+	supervisor_set_reason(sv, "%s", reason);
+	sv->next_try_us = next_try_us;
+	supervisor_changed(sv);
+}
+
 bool supervisor_decided(const struct supervisor *sv)
 {
 	return sv->ended || (stop_group_active(sv) && sv->group.goal != GOAL_RETRY);

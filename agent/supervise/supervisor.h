@@ -111,6 +111,8 @@ void supervisor_scale(struct supervisor *sv, size_t role, int n);
 void supervisor_post(struct supervisor *sv, enum group_event event);
 /* Handles all posted events now. Call it before reading a state that they may change. */
 void supervisor_settle(struct supervisor *sv);
+/* In state rendezvous: no attempt begins before next_try_us (0: now), for that reason. */
+void supervisor_show_wait(struct supervisor *sv, const char *reason, int64_t next_try_us);
 /* Whether the job is on its way to its end: later requests do not change the verdict. */
 bool supervisor_decided(const struct supervisor *sv);
 /* A state that people can see has changed: schedules writing the record, and informs features. */

@@ -72,26 +72,6 @@ const struct spec_type spec_type_devices = {
 	.format = devices_format,
 };
 
-static int object_parse(
-	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
-{
-	return spec_walk_object(ctx, key->keys, value, field);
-}
-
-/* Without devices it leaves the section out: how they are assigned means nothing. */
-static int object_format(const struct spec_key *key, const void *field, json_t **ret)
-{
-	const struct spec_devices *devices = field;
-
-	return devices->ids ? spec_format_object(key->keys, devices, ret) : 0;
-}
-
-const struct spec_type spec_type_device_object = {
-	.expected = "an object",
-	.parse = object_parse,
-	.format = object_format,
-};
-
 bool spec_env_sets(char *const *list, const char *name)
 {
 	size_t n = strlen(name);

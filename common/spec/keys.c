@@ -150,12 +150,22 @@ static const struct spec_key devices_keys[] = {
 	END,
 };
 
+static const struct spec_key health_keys[] = {
+	KEY("command", side_command, spec_health, command, .required = true),
+	KEY("timeout", duration, spec_health, timeout_ms, .min = 1),
+	KEY("failures", int, spec_health, failures, .min = 1, .max = SPEC_HEALTH_FAILURES_MAX),
+	KEY("window", duration, spec_health, window_ms, .min = 1),
+	KEY("cooldown", duration, spec_health, cooldown_ms, .min = 1),
+	END,
+};
+
 static const struct spec_key resources_keys[] = {
 	KEY("memory_max", size, spec_resources, memory_max, .min = 1),
 	KEY("cpu_weight", int64, spec_resources, cpu_weight, .min = 1, .max = 10000),
 	KEY("tasks_max", int64, spec_resources, tasks_max, .min = 1),
-	KEY("devices", device_object, spec_resources, devices, .keys = devices_keys),
+	KEY("devices", chosen, spec_resources, devices, .keys = devices_keys),
 	KEY("affinity", enum, spec_resources, affinity, .names = spec_affinity_names),
+	KEY("health", chosen, spec_resources, health, .keys = health_keys),
 	END,
 };
 
@@ -243,4 +253,21 @@ const struct spec_type spec_type_object = {
 	.expected = "an object",
 	.parse = object_parse,
 	.format = object_format,
+};
+
+/* The first key, which is required, says whether the section means anything. */
+static int chosen_format(const struct spec_key *key, const void *field, json_t **ret)
+{
+	_cleanup_json_ json_t *object = NULL;
+	int r = spec_format_object(key->keys, field, &object);
+
+	if (r == 0 && json_object_get(object, key->keys[0].name))
+		*ret = TAKE_PTR(object);
+	return r;
+}
+
+const struct spec_type spec_type_chosen = {
+	.expected = "an object",
+	.parse = object_parse,
+	.format = chosen_format,
 };

@@ -54,6 +54,7 @@ struct spec *spec_free(struct spec *s)
 	free(s->speed.pattern);
 	spec_preemption_fini(&s->preemption);
 	spec_free_words(s->resources.devices.ids);
+	spec_free_words(s->resources.health.command);
 	free(s->resources.devices.env);
 	spec_rendezvous_fini(&s->rendezvous);
 	for (int i = 0; i < SPEC_N_HOOKS; i++)
@@ -83,6 +84,9 @@ static struct spec *spec_new(void)
 	s->resources.memory_max = SPEC_UNSET;
 	s->resources.cpu_weight = SPEC_UNSET;
 	s->resources.tasks_max = SPEC_UNSET;
+	s->resources.health = (struct spec_health){
+		.timeout_ms = 30000, .failures = 3, .window_ms = 600000, .cooldown_ms = 600000
+	};
 	s->leader.grace_ms = SPEC_UNSET;
 	s->heartbeat = (struct spec_heartbeat){
 		.period_ms = SPEC_UNSET,

@@ -214,12 +214,23 @@ enum spec_affinity {
 };
 extern const char *const spec_affinity_names[];
 
+enum { SPEC_HEALTH_FAILURES_MAX = 16 };
+
+/* A program that says before each attempt whether this host can take part. */
+struct spec_health {
+	char **command; /* NULL-ended; NULL: there is none */
+	int64_t timeout_ms;
+	int failures; /* as many within the window keep the host out for cooldown_ms */
+	int64_t window_ms, cooldown_ms;
+};
+
 struct spec_resources {
 	int64_t memory_max; /* bytes; SPEC_UNSET: none */
 	int64_t cpu_weight; /* 1..10000; SPEC_UNSET */
 	int64_t tasks_max;  /* SPEC_UNSET */
 	struct spec_devices devices;
 	enum spec_affinity affinity;
+	struct spec_health health;
 };
 
 /* The work queue. */

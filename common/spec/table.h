@@ -96,7 +96,7 @@ extern const struct spec_type spec_type_replicas, spec_type_std_map, spec_type_r
 	spec_type_prefix, spec_type_limits, spec_type_codes, spec_type_signals;
 /* pattern.c, devices.c */
 extern const struct spec_type spec_type_pattern, spec_type_worker_path, spec_type_devices,
-	spec_type_device_object;
+	spec_type_chosen;
 /* preemption.c */
 extern const struct spec_type spec_type_notices, spec_type_side_command;
 /* keys.c */

@@ -94,3 +94,22 @@ def test_the_next_head_keeps_a_host_out(box):
     wait_for(lambda: {h["host"] for h in group.etcd.keys()["state"]["quarantine"]} == {"node0", "node2"},
              what="the lost head's quarantine")
     group.succeed(third)
+
+
+def test_a_host_that_is_not_healthy_gives_its_seat_to_a_spare_and_comes_back(box):
+    group = Group(box, 3, "2", restart=RESTART, last_call="60s")
+    group.document["resources"] = {"health": {
+        "command": ["sh", "-c", f"test ! -e {box.path('sick')}.$(uname -n)"],
+        "failures": 1, "cooldown": "50ms"}}
+    group.start(0, 1)
+    first = group.wait_round(0, 1)
+    group.start(2)
+    box.path("sick.node1").touch()
+    second = fail(group, first, 0, 0, 2)
+    box.path("sick.node1").unlink()
+    box.path("sick.node2").touch()
+    third = fail(group, second, 0, 0, 1)
+    assert {w.restarts for w in third.workers.values()} == {2}, "what is unwell counts as no restart"
+    text = "".join(p.read_text() for p in box.path("logs").glob("g.node1_*/events.jsonl"))
+    assert '"unhealthy"' in text and "resources.health: it exited with 1" in text
+    group.stop()

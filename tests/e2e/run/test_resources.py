@@ -49,3 +49,41 @@ def test_binding_that_cannot_be_done_is_refused_and_named(box):
     assert result.rc == 125 and 'resources.affinity: "exclusive" needs a core for each' in result.err, result
     assert not box.path("started").exists()
     doctor(box, *flags).expect("affinity", "problem", "needs a core for each", about="exclusive")
+
+
+# --- resources.health ----------------------------------------------------------------------------------
+
+
+def health_spec(box, script, *steps, **health):
+    spec = {"roles": [{"command": [PUPPET, *steps]}], "restart": {"max": 1},
+            "resources": {"health": {"command": ["sh", "-c", script], **health}}}
+    box.path("job.json").write_text(json.dumps(spec))
+    return f"--spec={box.path('job.json')}"
+
+
+def events_of(box):
+    return [json.loads(x) for x in (box.run_dir() / "events.jsonl").read_text().splitlines()]
+
+
+def test_a_host_starts_workers_when_its_health_program_succeeds(box):
+    """Two failures, each with a cool-down; then two attempts, before each of which it runs."""
+    runs = box.path("runs")
+    script = f"echo $ELASTICD_JOB >> {runs}; test $(wc -l < {runs}) -gt 2 || {{ echo sick >&2; exit 3; }}"
+    result = box.run(health_spec(box, script, "if-attempt:0:exit:1", failures=1, cooldown="20ms"))
+    assert result.rc == 0, result
+    assert len(runs.read_text().split()) == 4, "two that failed, and one for each attempt"
+    sick = [e for e in events_of(box) if e["event"] == "unhealthy"]
+    assert [e["data"]["cooldown"] for e in sick] == [True, True]
+    assert "resources.health: it exited with 3: sick; after so many failures" in sick[0]["text"]
+    assert [e["attempt"] for e in events_of(box) if e["event"] == "started"] == [0, 1]
+
+
+def test_a_job_that_waits_for_health_says_so_and_can_be_stopped(box):
+    health_spec(box, "echo no disk; exit 1", "hang", failures=1, cooldown="1h")
+    box.daemon.submit({**json.loads(box.path("job.json").read_text()), "name": "j"})
+    box.daemon.wait_event("j", "unhealthy")
+    status = box.daemon.status("j")
+    assert status["state"] == "rendezvous" and "no disk; after so many failures" in status["reason"], status
+    assert status["next_try_us"] > status["created_us"] + 3500 * 10**6
+    assert box.ctl("stop", "j").rc == 0
+    assert box.daemon.wait("j")["verdict"]["result"] == "stopped"

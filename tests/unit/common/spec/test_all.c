@@ -115,7 +115,7 @@ static const struct {
 } hints[] = {
 	{ "{" ROLE ",'max_size':1}", "max_size: unknown key here; it belongs in `logs`" },
 	{ "{" ROLE ",'command':['a']}",
-		"command: unknown key here; it belongs in `roles[]` or `preemption`" },
+		"command: unknown key here; it belongs in `roles[]`, `preemption` or `resources.health`" },
 	{ "{'roles':[{" C ",'max_run_time':1}]}",
 		"roles[0].max_run_time: unknown key here; it belongs at the top level" },
 	{ "{" ROLE ",'assign':'one'}",
@@ -123,7 +123,8 @@ static const struct {
 	{ "{" ROLE ",'on_failure':1}",
 		"on_failure: unknown key here; it belongs in `roles[]` or `heartbeat`" },
 	{ "{" ROLE ",'timeout':1}",
-		"timeout: unknown key here; it belongs in `stop`, `heartbeat`, `preemption` or `hooks`" },
+		"timeout: unknown key here; it belongs in `stop`, `heartbeat`, `preemption` or "
+		"`resources.health`" },
 	{ "{" ROLE ",'max_restarts':1}", "max_restarts: unknown key, did you mean `restart.max`?" },
 	{ "{" ROLE ",'nproc-per-node':1}",
 		"nproc-per-node: unknown key, did you mean `roles[].replicas`?" },

@@ -5,6 +5,7 @@
 
 #include <check.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,11 +44,9 @@ static const struct {
 	{ "heartbeat.progress_file_timeout", "{'progress_file':'x'}" },
 	{ "heartbeat.progress_start_timeout", "{'log_timeout':'1s'}" },
 	{ "preemption.command", "{'notices':['command']}" },
-	{ "resources.devices.env", "{'ids':[0]}" },
-	{ "resources.devices.assign", "{'ids':[0]}" },
-	{ "rendezvous.tls.cert", "{'key':'/k','ca':'/a'}" },
-	{ "rendezvous.tls.key", "{'cert':'/c','ca':'/a'}" },
-	{ "rendezvous.tls.ca", "{'cert':'/c','key':'/k'}" },
+	{ "resources.devices.*", "{'ids':[0]}" },
+	{ "resources.health.*", "{'command':['a']}" },
+	{ "rendezvous.tls.*", "{'cert':'/c','key':'/k','ca':'/a'}" },
 	{ "compat.rpc_layer", "{'tf_config':true}" },
 };
 
@@ -75,7 +74,7 @@ static json_t *doc_with(const struct spec_row *row, json_t *value)
 	for (int i = 0; i < N(beside); i++) {
 		_cleanup_json_ json_t *members = NULL;
 
-		if (strcmp(row->path, beside[i].path) != 0)
+		if (fnmatch(beside[i].path, row->path, 0) != 0)
 			continue;
 		members = J(beside[i].members);
 		json_object_update(object, members);
