@@ -12,6 +12,7 @@
 #include "agent/process/guard.h"
 #include "agent/process/last_error.h"
 #include "agent/process/spawn.h"
+#include "agent/resources/gpu_memory.h"
 #include "agent/sharing/socket_dir.h"
 #include "agent/supervise/prune_logs.h"
 #include "agent/supervise/supervisor.h"
@@ -38,6 +39,8 @@ struct main_options {
 	struct supervisor_options agent;
 	int spec_fd, lock_fd, conn_fd;
 	bool alone;
+	const char *gpus, *free_as; /* --gpu-memory; NULL: not that */
+	int free_within;
 	const char *record_dir; /* of the finished run to answer for, or NULL */
 	const char *log_level;
 };
@@ -66,6 +69,8 @@ static int main_usage(FILE *f)
 	      "  --lost=TEXT            why it was lost, unless that agent has noted it\n"
 	      "  --serve=DIR --conn-fd=N  answer for a finished run on one connection\n"
 	      "  --alone                serve one program outside elasticd, on descriptor 3\n"
+	      "  --gpu-memory=GPUS      print how many MiB of GPUs are in use, or with\n"
+	      "  --free-as=NUMBERS --free-within=MS  wait until they are as before\n"
 	      "  --log-level=LEVEL      err, warning, notice, info, debug\n"
 	      "  --version\n",
 		f);
@@ -90,6 +95,9 @@ static int main_parse(int argc, char **argv, struct main_options *o)
 		O_SERVE,
 		O_CONN,
 		O_ALONE,
+		O_GPUS,
+		O_FREE_AS,
+		O_FREE_WITHIN,
 		O_LEVEL,
 		O_VERSION,
 		O_HELP
@@ -101,8 +109,10 @@ static int main_parse(int argc, char **argv, struct main_options *o)
 		{ "log-dir", 1, NULL, O_LOGS }, { "error-file", 1, NULL, O_ERROR },
 		{ "resume", 0, NULL, O_RESUME }, { "lost", 1, NULL, O_LOST },
 		{ "serve", 1, NULL, O_SERVE }, { "conn-fd", 1, NULL, O_CONN },
-		{ "alone", 0, NULL, O_ALONE }, { "log-level", 1, NULL, O_LEVEL },
-		{ "version", 0, NULL, O_VERSION }, { "help", 0, NULL, O_HELP }, { 0 } };
+		{ "alone", 0, NULL, O_ALONE }, { "gpu-memory", 1, NULL, O_GPUS },
+		{ "free-as", 1, NULL, O_FREE_AS }, { "free-within", 1, NULL, O_FREE_WITHIN },
+		{ "log-level", 1, NULL, O_LEVEL }, { "version", 0, NULL, O_VERSION },
+		{ "help", 0, NULL, O_HELP }, { 0 } };
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
@@ -149,6 +159,15 @@ static int main_parse(int argc, char **argv, struct main_options *o)
 		case O_ALONE:
 			o->alone = true;
 			break;
+		case O_GPUS:
+			o->gpus = optarg;
+			break;
+		case O_FREE_AS:
+			o->free_as = optarg;
+			break;
+		case O_FREE_WITHIN:
+			o->free_within = main_number(optarg);
+			break;
 		case O_LEVEL:
 			o->log_level = optarg;
 			break;
@@ -160,6 +179,8 @@ static int main_parse(int argc, char **argv, struct main_options *o)
 		default:
 			return main_usage(stderr);
 		}
+	if (o->gpus && optind == argc)
+		return gpu_memory_run(o->gpus, o->free_as, o->free_within);
 	if (optind < argc || (o->record_dir ? o->conn_fd < 0 : o->spec_fd < 0 && !o->alone))
 		return main_usage(stderr);
 	return -1;

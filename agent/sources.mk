@@ -111,6 +111,7 @@ agent_SRC := \
 	agent/process/fence.c \
 	agent/process/guard.c \
 	agent/process/last_error.c \
+	agent/process/nvml.c \
 	agent/process/oom.c \
 	agent/process/port.c \
 	agent/process/process_tree.c \
@@ -163,6 +164,8 @@ agent_SRC := \
 	agent/ready/ready.c \
 	agent/resources/binding.c \
 	agent/resources/gate.c \
+	agent/resources/gpu_memory.c \
+	agent/resources/gpus.c \
 	agent/resources/resources.c \
 	agent/rounds/clock_offset.c \
 	agent/rounds/host_machine.c \

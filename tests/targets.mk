@@ -33,7 +33,9 @@ $(B)/tests/unit/agent/link/test_tls: | $(MODULES) $(B)/elastic-agent
 
 .PHONY: unit-programs tools built
 unit-programs: $(UNIT)
-tools: $(TOOLS) $(B)/tests/tools/stall.so
+# A library's name is what the agent looks for.
+FAKE_NVML := $(B)/tests/tools/nvml/libnvidia-ml.so.1
+tools: $(TOOLS) $(B)/tests/tools/stall.so $(FAKE_NVML)
 built: programs tools unit-programs
 
 # Preloaded into programs, so never instrumented, and without the C library's checked inlines.
@@ -41,6 +43,10 @@ $(B)/tests/tools/stall.so: tests/tools/stall.c $(B)/config.mk
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) -shared -fPIC $(STD) $(WARN) $(DEFS) -I. -U_FORTIFY_SOURCE -O1 \
 	  -o $@ $< -ldl
+
+$(FAKE_NVML): tests/tools/fake_nvml.c $(B)/config.mk
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CC) -shared -fPIC $(STD) $(WARN) $(DEFS) -I. -O1 -o $@ $<
 
 # A list of suites has a line for each: its name, and the command with the quotes that xargs knows.
 # Long ones come first, so that JOBS of them side by side end at about the same time. End-to-end

@@ -12,12 +12,15 @@
 #include <string.h>
 
 /*
- * Before each attempt the program of resources.health runs. While it fails, the gate stays shut and
+ * Before each attempt GPU memory is to be free (gpus.c), and then the program of resources.health
+ * runs. While it fails, the gate stays shut and
  * runs the program again, until it succeeds or no attempt is to begin any more.
  */
 
 struct gate {
 	struct supervisor *sv;
+	struct gpus *gpus; /* may be NULL */
+	bool waits;	   /* for them */
 	const struct spec_health *health;
 	feature_ready_fn fn; /* NULL: no attempt is to begin */
 	void *arg;
@@ -38,12 +41,13 @@ int gate_new(struct resources *x, struct error *err)
 {
 	const struct spec_health *health = &supervisor_spec(x->sv)->resources.health;
 
-	if (!health->command)
+	if (!health->command && !x->gpus)
 		return 0;
 	x->gate = calloc(1, sizeof(*x->gate));
 	if (!x->gate)
 		return error_set(err, -ENOMEM, "out of memory");
 	x->gate->sv = x->sv;
+	x->gate->gpus = x->gpus;
 	x->gate->health = health;
 	if (loop_timer_new(supervisor_loop(x->sv), gate_on_timer, x->gate, &x->gate->timer) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
@@ -56,6 +60,8 @@ void gate_leave(struct gate *g)
 		return;
 	g->fn = NULL;
 	g->why.code = 0;
+	g->waits = false;
+	gpus_leave(g->gpus);
 	g->program = side_program_free(g->program);
 	loop_timer_disarm(g->timer);
 }
@@ -134,6 +140,17 @@ static void gate_check(struct gate *g)
 		gate_fail(g, err.text);
 }
 
+static void gate_when_free(void *arg)
+{
+	struct gate *g = arg;
+
+	g->waits = false;
+	if (g->health->command)
+		gate_check(g);
+	else
+		gate_open(g);
+}
+
 bool gate_delays(struct gate *g, feature_ready_fn fn, void *arg)
 {
 	if (!g)
@@ -142,8 +159,16 @@ bool gate_delays(struct gate *g, feature_ready_fn fn, void *arg)
 	g->arg = arg;
 	if (g->why.code)
 		fn(arg, &g->why);
-	else if (!g->program)
-		gate_check(g);
+	if (g->why.code || g->program || g->waits)
+		return true;
+	g->waits = gpus_wait(g->gpus, gate_when_free, g);
+	if (g->waits)
+		return true;
+	if (!g->health->command) {
+		g->fn = NULL;
+		return false;
+	}
+	gate_check(g);
 	return true;
 }
 

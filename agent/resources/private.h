@@ -6,6 +6,8 @@
  *
  *   resources.c  the hooks
  *   gate.c       what has to be well before an attempt begins (resources.health)
+ *   gpus.c       waits for GPU memory to be free before another attempt; gpu_memory.c is the
+ *                program that looks
  *   binding.c    the CPUs that each worker is bound to (resources.affinity)
  */
 
@@ -15,6 +17,7 @@ struct resources {
 	struct supervisor *sv;
 	struct binding *binding;
 	struct gate *gate; /* NULL: attempts begin at once */
+	struct gpus *gpus; /* NULL: their memory is not watched */
 };
 
 struct resources *resources_of(const struct supervisor *sv); /* NULL: nothing is to be done */
@@ -37,3 +40,14 @@ bool gate_delays(struct gate *g, feature_ready_fn fn, void *arg);
 void gate_leave(struct gate *g);
 bool gate_child_exited(struct gate *g, const siginfo_t *si);
 pid_t gate_pid(const struct gate *g); /* of its program; 0: none runs */
+
+/* gpus.c. Makes one where there are GPUs of NVIDIA, or the specification asks for it. */
+_must_check_ int gpus_new(struct resources *x, struct error *err);
+struct gpus *gpus_free(struct gpus *g);
+/* The first attempt begins: looks how much memory is in use. */
+void gpus_look(struct gpus *g);
+/* Returns true if it calls fn later, when no more is in use, or the time is over. */
+bool gpus_wait(struct gpus *g, loop_fn fn, void *arg);
+void gpus_leave(struct gpus *g); /* fn is not called */
+bool gpus_child_exited(struct gpus *g, const siginfo_t *si);
+pid_t gpus_pid(const struct gpus *g); /* of its program; 0: none runs */

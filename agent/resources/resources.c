@@ -18,7 +18,7 @@ static int resources_init(struct supervisor *sv, struct error *err)
 		return error_set(err, -ENOMEM, "out of memory");
 	x->sv = sv;
 	feature_set_state(sv, &resources_feature, x);
-	return gate_new(x, err);
+	return gpus_new(x, err) < 0 ? -ENOMEM : gate_new(x, err);
 }
 
 static void resources_fini(struct supervisor *sv)
@@ -29,6 +29,7 @@ static void resources_fini(struct supervisor *sv)
 		return;
 	feature_set_state(sv, &resources_feature, NULL);
 	gate_free(x->gate);
+	gpus_free(x->gpus);
 	binding_free(x->binding);
 	free(x);
 }
@@ -48,17 +49,24 @@ static bool resources_child_exited(struct supervisor *sv, const siginfo_t *si)
 {
 	const struct resources *x = resources_of(sv);
 
-	return x && gate_child_exited(x->gate, si);
+	return x && (gate_child_exited(x->gate, si) || gpus_child_exited(x->gpus, si));
 }
 
 static size_t resources_helpers(struct supervisor *sv, pid_t *pids, size_t max)
 {
 	const struct resources *x = resources_of(sv);
+	pid_t mine[] = { x ? gate_pid(x->gate) : 0, x ? gpus_pid(x->gpus) : 0 };
+	size_t n = 0;
 
-	if (!x || !max || gate_pid(x->gate) <= 0)
-		return 0;
-	pids[0] = gate_pid(x->gate);
-	return 1;
+	for (size_t i = 0; i < 2 && n < max; i++)
+		if (mine[i] > 0)
+			pids[n++] = mine[i];
+	return n;
+}
+
+static void resources_begins(struct supervisor *sv)
+{
+	gpus_look(resources_of(sv)->gpus);
 }
 
 static int resources_prepared(struct supervisor *sv, struct error *err)
@@ -95,6 +103,7 @@ const struct feature resources_feature = {
 	.child_exited = resources_child_exited,
 	.helper_pids = resources_helpers,
 	.attempt_prepared = resources_prepared,
+	.attempt_begins = resources_begins,
 	.worker_environment = resources_environment,
 	.worker_spawning = resources_spawning,
 	.describe_worker = resources_describe,

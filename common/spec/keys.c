@@ -165,6 +165,7 @@ static const struct spec_key resources_keys[] = {
 	KEY("tasks_max", int64, spec_resources, tasks_max, .min = 1),
 	KEY("devices", chosen, spec_resources, devices, .keys = devices_keys),
 	KEY("affinity", enum, spec_resources, affinity, .names = spec_affinity_names),
+	KEY("gpu_free_timeout", duration, spec_resources, gpu_free_timeout_ms),
 	KEY("health", chosen, spec_resources, health, .keys = health_keys),
 	END,
 };

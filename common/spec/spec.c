@@ -83,7 +83,7 @@ static struct spec *spec_new(void)
 	s->stop.timeout_ms = 30000;
 	s->resources.memory_max = SPEC_UNSET;
 	s->resources.cpu_weight = SPEC_UNSET;
-	s->resources.tasks_max = SPEC_UNSET;
+	s->resources.tasks_max = s->resources.gpu_free_timeout_ms = SPEC_UNSET;
 	s->resources.health = (struct spec_health){
 		.timeout_ms = 30000, .failures = 3, .window_ms = 600000, .cooldown_ms = 600000
 	};

@@ -231,6 +231,7 @@ struct spec_resources {
 	struct spec_devices devices;
 	enum spec_affinity affinity;
 	struct spec_health health;
+	int64_t gpu_free_timeout_ms; /* SPEC_UNSET: 10 s where there are GPUs of NVIDIA */
 };
 
 /* The work queue. */

@@ -176,6 +176,7 @@ static const struct spec_row rows[] = {
 	{ "resources.tasks_max", "[1,9223372036854775807]", "[0,-1,'1']", "" },
 	{ "resources.affinity", "['none','node','socket','exclusive','core-complex']",
 		"['','numa',0]", "" },
+	{ "resources.gpu_free_timeout", "[0,'0s','10m']", "[-1,'-1s',30,'']", "" },
 	{ "resources.health", "[{'command':['a']}]", "[{},{'command':['a'],'x':1}]", "" },
 	{ "resources.health.command", "[['a'],['/bin/true','']]", "['a',[''],[1],[null],[['a']]]",
 		"" },

@@ -3,9 +3,12 @@
 
 import json
 import os
+import re
+
+import pytest
 
 from doctors import doctor
-from harness import PUPPET, parse_environ
+from harness import BUILD, PUPPET, parse_environ
 
 
 def cpus_of(text):
@@ -87,3 +90,26 @@ def test_a_job_that_waits_for_health_says_so_and_can_be_stopped(box):
     assert status["next_try_us"] > status["created_us"] + 3500 * 10**6
     assert box.ctl("stop", "j").rc == 0
     assert box.daemon.wait("j")["verdict"]["result"] == "stopped"
+
+
+# --- resources.gpu_free_timeout ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("looks, timeout", [(3, "60s"), (0, "50ms")])
+def test_the_next_attempt_waits_a_limited_time_for_gpu_memory(box, looks, timeout):
+    """The first attempt fails and leaves memory of GPU 1 in use: for three looks of the next; or for ever."""
+    busy = box.path("busy")
+    box.path("job.json").write_text(json.dumps({
+        "roles": [{"command": [PUPPET, f"if-attempt:0:wait-file:{busy}.looked+touch:{busy}+exit:1"]}],
+        "restart": {"max": 1}, "resources": {"gpu_free_timeout": timeout}}))
+    result = box.run(f"--spec={box.path('job.json')}", env={
+        "LD_LIBRARY_PATH": str(BUILD / "tests/tools/nvml"), "CUDA_VISIBLE_DEVICES": None,
+        "FAKE_NVML": str(busy), "FAKE_NVML_LOOKS": str(looks)})
+    assert result.rc == 0, result
+    held = [e["text"] for e in events_of(box) if e["event"] == "gpus-not-free"]
+    expected = ("the next attempt begins though GPU 1 has 9000 MiB more in use than before the first "
+                r"attempt, held by pid \d+ \(elastic-agent\)")
+    failed, again = (next(e["time_us"] for e in events_of(box) if e["event"] == name and e["attempt"] == n)
+                     for name, n in (("worker-failed", 0), ("started", 1)))
+    assert again - failed > 50000, "it has waited for three looks, or until the time was over"
+    assert not held if looks else re.fullmatch(expected, held[0]), held
