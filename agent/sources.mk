@@ -110,6 +110,7 @@ agent_SRC := \
 	agent/process/env_list.c \
 	agent/process/fence.c \
 	agent/process/guard.c \
+	agent/process/kernel_log.c \
 	agent/process/last_error.c \
 	agent/process/nvml.c \
 	agent/process/oom.c \
@@ -163,9 +164,11 @@ agent_SRC := \
 	agent/ready/port.c \
 	agent/ready/ready.c \
 	agent/resources/binding.c \
+	agent/resources/core_dump.c \
 	agent/resources/gate.c \
 	agent/resources/gpu_memory.c \
 	agent/resources/gpus.c \
+	agent/resources/kernel.c \
 	agent/resources/resources.c \
 	agent/rounds/clock_offset.c \
 	agent/rounds/host_machine.c \

@@ -48,6 +48,7 @@ unit_TESTS := \
 	agent/process/cgroup \
 	agent/process/fence \
 	agent/process/env_list \
+	agent/process/kernel_log \
 	agent/process/last_error \
 	agent/process/oom \
 	agent/process/port \
@@ -56,6 +57,7 @@ unit_TESTS := \
 	agent/queue/journal/copy \
 	agent/queue/journal/journal \
 	agent/ready/waits \
+	agent/resources/core_dump \
 	agent/rounds/clock_offset \
 	agent/rounds/host_machine \
 	agent/rounds/host_ranks \

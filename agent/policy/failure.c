@@ -140,7 +140,8 @@ void failure_message(const struct failure *f, char *text, size_t size)
 			signals_name(x->signal, name), (int)f->worker->exit_pid,
 			worker_exit_note(x));
 	else
-		snprintf(text, size, "exited with code %d and left no error file", x->code);
+		snprintf(text, size, "exited with code %d and left no error file%s", x->code,
+			worker_exit_note(x));
 	failure_fold(text);
 }
 

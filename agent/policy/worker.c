@@ -19,8 +19,16 @@ void worker_init(struct worker *w, const struct spec_role *role, int index, int 
 	w->role_world = role->replicas;
 }
 
+static void worker_forget_exit(struct worker *w)
+{
+	free(w->exit.core_file);
+	free(w->exit.kernel);
+	w->exit = (struct worker_exit){ 0 };
+}
+
 void worker_fini(struct worker *w)
 {
+	worker_forget_exit(w);
 	free(w->error_file);
 	free(w->app_error);
 	free(w->budget);
@@ -66,7 +74,8 @@ void worker_set_exit(struct worker *w, int code, int status)
 	struct worker_exit *x = &w->exit;
 	char name[SIGNALS_TEXT_MAX];
 
-	*x = (struct worker_exit){ .ended = true };
+	worker_forget_exit(w);
+	x->ended = true;
 	if (code == CLD_EXITED) {
 		x->code = status;
 		snprintf(x->text, sizeof(x->text), "exit code %d", status);
@@ -85,7 +94,8 @@ void worker_note_exit(struct worker *w, const char *note)
 	if (!*note)
 		return;
 	snprintf(w->exit.text + n, sizeof(w->exit.text) - n, "%s", note);
-	w->exit.note = (unsigned)n;
+	if (!w->exit.note)
+		w->exit.note = (unsigned)n;
 }
 
 const char *worker_exit_note(const struct worker_exit *x)
@@ -95,6 +105,7 @@ const char *worker_exit_note(const struct worker_exit *x)
 
 void worker_set_exec_error(struct worker *w, int error, const char *stage, const char *program)
 {
+	worker_forget_exit(w);
 	w->exit = (struct worker_exit){
 		.ended = true, .error = error, .before_exec = strcmp(stage, "exec") != 0
 	};
@@ -126,7 +137,7 @@ bool worker_has_failed(const struct worker *w)
 
 void worker_renew(struct worker *w)
 {
-	w->exit = (struct worker_exit){ 0 };
+	worker_forget_exit(w);
 	w->exit_pid = 0;
 	w->ended_us = w->stop_us = w->blame_us = w->grace_us = w->next_start_us = 0;
 	w->stop_signal = 0;
@@ -180,6 +191,10 @@ json_t *worker_exit_json(const struct worker_exit *x)
 	} else {
 		json_put(j, "code", json_integer(x->code));
 	}
+	if (x->core_file)
+		json_put_string(j, "core", x->core_file);
+	if (x->kernel)
+		json_put_string(j, "kernel", x->kernel);
 	return j;
 }
 
@@ -189,6 +204,7 @@ void worker_set_exit_json(struct worker *w, const json_t *exit)
 	const char *error = json_get_string(exit, "error", NULL);
 
 	if (error) {
+		worker_forget_exit(w);
 		w->exit = (struct worker_exit){ .ended = true,
 			.error = (int)json_get_int(exit, "errno", ENOEXEC) };
 		snprintf(w->exit.text, sizeof(w->exit.text), "%s", error);
@@ -199,6 +215,10 @@ void worker_set_exit_json(struct worker *w, const json_t *exit)
 	} else {
 		worker_set_exit(w, CLD_EXITED, (int)json_get_int(exit, "code", 0));
 	}
+	if (json_get_string(exit, "core", NULL))
+		w->exit.core_file = strdup(json_get_string(exit, "core", NULL));
+	if (json_get_string(exit, "kernel", NULL))
+		w->exit.kernel = strdup(json_get_string(exit, "kernel", NULL));
 }
 
 static void worker_json_flag(json_t *j, const char *name, bool set)

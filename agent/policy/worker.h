@@ -39,6 +39,9 @@ struct worker_exit {
 	int error;	    /* errno when it was never executed, or 0 */
 	bool before_exec;   /* the error is of a step before the program was tried */
 	bool out_of_memory; /* the signal was the kernel's, which wanted memory */
+	char *core_file;    /* owned: where its core dump is, a path or what a program has done with
+			       it; or NULL */
+	char *kernel;	    /* owned: what the kernel's log says about it, or NULL */
 	/* The same for people: "exit code 3", "signal 9 (SIGKILL)". From `note` on, if that is not
 	 * 0, it is an addition such as ", perhaps out of memory ...". */
 	char text[256];

@@ -8,16 +8,21 @@
  *   gate.c       what has to be well before an attempt begins (resources.health)
  *   gpus.c       waits for GPU memory to be free before another attempt; gpu_memory.c is the
  *                program that looks
+ *   core_dump.c  finds and keeps core dumps (resources.core_dumps)
+ *   kernel.c     what the kernel's log says about a worker's end
  *   binding.c    the CPUs that each worker is bound to (resources.affinity)
  */
 
+#include "agent/process/kernel_log.h"
 #include "agent/resources/resources.h"
 
 struct resources {
 	struct supervisor *sv;
 	struct binding *binding;
-	struct gate *gate; /* NULL: attempts begin at once */
-	struct gpus *gpus; /* NULL: their memory is not watched */
+	struct gate *gate;			 /* NULL: attempts begin at once */
+	struct kernel_log *kernel;		 /* NULL: it cannot be read */
+	struct spec_rlimit limits[RLIM_NLIMITS]; /* of the process that is being made */
+	struct gpus *gpus;			 /* NULL: their memory is not watched */
 };
 
 struct resources *resources_of(const struct supervisor *sv); /* NULL: nothing is to be done */
@@ -51,3 +56,11 @@ bool gpus_wait(struct gpus *g, loop_fn fn, void *arg);
 void gpus_leave(struct gpus *g); /* fn is not called */
 bool gpus_child_exited(struct gpus *g, const siginfo_t *si);
 pid_t gpus_pid(const struct gpus *g); /* of its program; 0: none runs */
+
+/* core_dump.c: w has ended with one. Notes where it is. */
+void core_dump_find(struct resources *x, struct worker *w);
+/* Sets the limit of core dumps for the process of a worker, unless its role has one. */
+void core_dump_limit(struct resources *x, struct spawn_request *req);
+
+/* kernel.c: w has ended. Adds to its exit what the kernel's log says about that. */
+void kernel_note_end(struct resources *x, struct worker *w);

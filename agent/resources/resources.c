@@ -17,6 +17,7 @@ static int resources_init(struct supervisor *sv, struct error *err)
 	if (!x)
 		return error_set(err, -ENOMEM, "out of memory");
 	x->sv = sv;
+	x->kernel = kernel_log_open("/dev/kmsg");
 	feature_set_state(sv, &resources_feature, x);
 	return gpus_new(x, err) < 0 ? -ENOMEM : gate_new(x, err);
 }
@@ -30,6 +31,7 @@ static void resources_fini(struct supervisor *sv)
 	feature_set_state(sv, &resources_feature, NULL);
 	gate_free(x->gate);
 	gpus_free(x->gpus);
+	kernel_log_close(x->kernel);
 	binding_free(x->binding);
 	free(x);
 }
@@ -66,7 +68,18 @@ static size_t resources_helpers(struct supervisor *sv, pid_t *pids, size_t max)
 
 static void resources_begins(struct supervisor *sv)
 {
-	gpus_look(resources_of(sv)->gpus);
+	struct resources *x = resources_of(sv);
+
+	kernel_log_begin(x->kernel);
+	gpus_look(x->gpus);
+}
+
+static void resources_end_known(struct supervisor *sv, struct worker *w)
+{
+	struct resources *x = resources_of(sv);
+
+	core_dump_find(x, w);
+	kernel_note_end(x, w);
 }
 
 static int resources_prepared(struct supervisor *sv, struct error *err)
@@ -81,7 +94,10 @@ static int resources_environment(const struct supervisor *sv, const struct worke
 
 static void resources_spawning(struct supervisor *sv, struct worker *w, struct spawn_request *req)
 {
-	req->cpus = binding_cpus(resources_of(sv), w);
+	struct resources *x = resources_of(sv);
+
+	req->cpus = binding_cpus(x, w);
+	core_dump_limit(x, req);
 }
 
 static void resources_describe(
@@ -106,5 +122,6 @@ const struct feature resources_feature = {
 	.attempt_begins = resources_begins,
 	.worker_environment = resources_environment,
 	.worker_spawning = resources_spawning,
+	.worker_end_known = resources_end_known,
 	.describe_worker = resources_describe,
 };

@@ -121,6 +121,8 @@ struct feature {
 	void (*worker_stopped)(struct supervisor *sv, struct worker *w);
 	/* Workers have ended and are about to be reaped: reads what they sent before. */
 	void (*before_reap)(struct supervisor *sv);
+	/* How its process ended is known, and its state not set: may add to that. */
+	void (*worker_end_known)(struct supervisor *sv, struct worker *w);
 	/* Before its state is set: fills text if it left as it was asked to, else leaves "". */
 	void (*worker_left)(struct supervisor *sv, struct worker *w, char *text, size_t size);
 	void (*worker_exited)(struct supervisor *sv, struct worker *w);

@@ -59,6 +59,7 @@ void reap_worker_ended(struct supervisor *sv, struct worker *w, int code, int st
 	w->ended_ms = loop_now_ms();
 	worker_set_exit(w, code, status);
 	supervisor_note_oom(sv, w);
+	FEATURES_CALL(sv, worker_end_known, sv, w);
 	FEATURES_CALL(sv, worker_left, sv, w, left, sizeof(left));
 	state = reap_state(w, left[0]);
 	if (state == WORKER_WAITING) {

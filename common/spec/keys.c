@@ -159,12 +159,19 @@ static const struct spec_key health_keys[] = {
 	END,
 };
 
+static const struct spec_key core_dumps_keys[] = {
+	KEY("size", size, spec_core_dumps, size, .min = 1, .required = true),
+	KEY("keep", int, spec_core_dumps, keep, .min = 1, .max = 1000),
+	END,
+};
+
 static const struct spec_key resources_keys[] = {
 	KEY("memory_max", size, spec_resources, memory_max, .min = 1),
 	KEY("cpu_weight", int64, spec_resources, cpu_weight, .min = 1, .max = 10000),
 	KEY("tasks_max", int64, spec_resources, tasks_max, .min = 1),
 	KEY("devices", chosen, spec_resources, devices, .keys = devices_keys),
 	KEY("affinity", enum, spec_resources, affinity, .names = spec_affinity_names),
+	KEY("core_dumps", chosen, spec_resources, core_dumps, .keys = core_dumps_keys),
 	KEY("gpu_free_timeout", duration, spec_resources, gpu_free_timeout_ms),
 	KEY("health", chosen, spec_resources, health, .keys = health_keys),
 	END,

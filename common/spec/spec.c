@@ -84,6 +84,7 @@ static struct spec *spec_new(void)
 	s->resources.memory_max = SPEC_UNSET;
 	s->resources.cpu_weight = SPEC_UNSET;
 	s->resources.tasks_max = s->resources.gpu_free_timeout_ms = SPEC_UNSET;
+	s->resources.core_dumps = (struct spec_core_dumps){ .size = SPEC_UNSET, .keep = 2 };
 	s->resources.health = (struct spec_health){
 		.timeout_ms = 30000, .failures = 3, .window_ms = 600000, .cooldown_ms = 600000
 	};

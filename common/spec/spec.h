@@ -214,6 +214,12 @@ enum spec_affinity {
 };
 extern const char *const spec_affinity_names[];
 
+/* Core dumps of workers, which the agent keeps. */
+struct spec_core_dumps {
+	int64_t size; /* bytes; SPEC_UNSET: as the starter's limit is, and none is moved */
+	int keep;     /* attempts of which a rank's are kept */
+};
+
 enum { SPEC_HEALTH_FAILURES_MAX = 16 };
 
 /* A program that says before each attempt whether this host can take part. */
@@ -231,6 +237,7 @@ struct spec_resources {
 	struct spec_devices devices;
 	enum spec_affinity affinity;
 	struct spec_health health;
+	struct spec_core_dumps core_dumps;
 	int64_t gpu_free_timeout_ms; /* SPEC_UNSET: 10 s where there are GPUs of NVIDIA */
 };
 

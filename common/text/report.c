@@ -125,6 +125,10 @@ static void write_exit(FILE *f, const json_t *failure)
 		write_field(f, "signal", sig);
 	if (text_of(ex, "error"))
 		write_field(f, "exec error", text_of(ex, "error"));
+	if (text_of(ex, "core"))
+		write_field(f, "core dump", text_of(ex, "core"));
+	if (text_of(ex, "kernel"))
+		write_field(f, "kernel", text_of(ex, "kernel"));
 }
 
 static void write_stderr(FILE *f, const json_t *tail, const struct style *st)

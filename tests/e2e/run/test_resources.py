@@ -3,7 +3,11 @@
 
 import json
 import os
+import pathlib
 import re
+import resource
+import signal
+import sys
 
 import pytest
 
@@ -113,3 +117,39 @@ def test_the_next_attempt_waits_a_limited_time_for_gpu_memory(box, looks, timeou
                      for name, n in (("worker-failed", 0), ("started", 1)))
     assert again - failed > 50000, "it has waited for three looks, or until the time was over"
     assert not held if looks else re.fullmatch(expected, held[0]), held
+
+
+# --- ends ----------------------------------------------------------------------------------------------
+
+FAULT = [sys.executable, "-c", "import ctypes; ctypes.string_at(8)"]
+
+
+def test_a_bad_access_is_named_with_its_core_dump_and_what_the_kernel_says(box):
+    """Each attempt leaves a core dump; those of the newest two are kept."""
+    pattern = pathlib.Path("/proc/sys/kernel/core_pattern").read_text()
+    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    if pattern.startswith("|") or hard not in (resource.RLIM_INFINITY, max(hard, 64 << 20)):
+        pytest.skip("a program gets the core dumps of this host, or a limit forbids them")
+    box.path("job.json").write_text(json.dumps({
+        "roles": [{"command": FAULT}], "restart": {"max": 2}, "cwd": str(box.path("work")),
+        "resources": {"core_dumps": {"size": "64M"}}}))
+    result = box.run(f"--spec={box.path('job.json')}")
+    assert result.rc == 128 + signal.SIGSEGV, result
+    kept = [box.run_dir() / f"attempt_{n}" / "0" / "core" for n in range(3)]
+    assert [core.exists() for core in kept] == [False, True, True]
+    assert kept[2].read_bytes()[:4] == b"\x7fELF" and kept[2].stat().st_size <= 64 << 20
+    assert not list(box.path("work").glob("core*"))
+    assert f"core dump : {kept[2]}" in result.err, result
+    if kernel_is_heard():
+        failure = [e for e in events_of(box) if e["event"] == "worker-failed"][-1]["data"]
+        assert re.search(r"\[\d+\]: segfault at 8 ip ", failure["exit"]["kernel"]), failure
+        assert re.search(r", (perhaps )?kernel: .*segfault at 8 ip ", failure["message"]), failure
+        assert re.search(r"kernel +: .*segfault at 8", result.err), result
+
+
+def kernel_is_heard():
+    try:
+        with open("/dev/kmsg"):
+            return pathlib.Path("/proc/sys/debug/exception-trace").read_text() == "1\n"
+    except OSError:
+        return False

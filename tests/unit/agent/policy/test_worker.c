@@ -84,6 +84,8 @@ END_TEST
 
 START_TEST(a_signal_is_kept_and_named)
 {
+	json_t *json;
+
 	worker_set_exit(&worker, CLD_KILLED, SIGKILL);
 	ck_assert(worker_bad_exit(&worker));
 	ck_assert_str_eq(worker.exit.text, "signal 9 (SIGKILL)");
@@ -92,6 +94,14 @@ START_TEST(a_signal_is_kept_and_named)
 	worker_set_exit(&worker, CLD_DUMPED, SIGSEGV);
 	ck_assert_str_eq(worker.exit.text, "signal 11 (SIGSEGV), core dumped");
 	assert_exit_json("{\"core_dumped\":true,\"signal\":11,\"signal_name\":\"SIGSEGV\"}");
+	worker.exit.core_file = strdup("/logs/core");
+	worker.exit.kernel = strdup("train[71]: segfault at 8");
+	json = worker_exit_json(&worker.exit);
+	worker_set_exit_json(&worker, json);
+	json_decref(json);
+	assert_exit_json("{\"core\":\"/logs/core\",\"core_dumped\":true,"
+			 "\"kernel\":\"train[71]: segfault at 8\",\"signal\":11,"
+			 "\"signal_name\":\"SIGSEGV\"}");
 	worker_set_exit(&worker, CLD_KILLED, SIGRTMIN + 3);
 	ck_assert_ptr_nonnull(strstr(worker.exit.text, "SIGRTMIN+3"));
 }

@@ -46,6 +46,7 @@ static const struct {
 	{ "preemption.command", "{'notices':['command']}" },
 	{ "resources.devices.*", "{'ids':[0]}" },
 	{ "resources.health.*", "{'command':['a']}" },
+	{ "resources.core_dumps.*", "{'size':1}" },
 	{ "rendezvous.tls.*", "{'cert':'/c','key':'/k','ca':'/a'}" },
 	{ "compat.rpc_layer", "{'tf_config':true}" },
 };

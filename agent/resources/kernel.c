@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/resources/private.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Whether the kernel logs a line for processes that end so. */
+static bool kernel_logs(int signo)
+{
+	return signo == SIGSEGV || signo == SIGBUS || signo == SIGILL || signo == SIGFPE ||
+	       signo == SIGTRAP;
+}
+
+void kernel_note_end(struct resources *x, struct worker *w)
+{
+	char line[KERNEL_LOG_TEXT], xid[KERNEL_LOG_TEXT], note[KERNEL_LOG_TEXT + 32];
+	bool sure = true, trap, gpu;
+
+	if (!worker_bad_exit(w) || w->exit.error || w->stop_us || w->on_purpose)
+		return;
+	kernel_log_read(x->kernel);
+	trap = kernel_logs(w->exit.signal) && kernel_log_take_trap(x->kernel, w->pid, &sure, line);
+	gpu = kernel_log_find_xid(x->kernel, w->pid, xid);
+	if (!trap && !gpu)
+		return;
+	if (asprintf(&w->exit.kernel, "%s%s%s", trap ? line : "", trap && gpu ? "; " : "",
+		    gpu ? xid : "") < 0)
+		w->exit.kernel = NULL;
+	/* In one line without what is about the CPU. */
+	if (trap && strstr(line, " likely on CPU "))
+		*strstr(line, " likely on CPU ") = '\0';
+	snprintf(note, sizeof(note), ", %skernel: %s", sure ? "" : "perhaps ", trap ? line : xid);
+	worker_note_exit(w, note);
+}
