@@ -141,7 +141,10 @@ bool gpus_wait(struct gpus *g, loop_fn fn, void *arg)
 
 	if (!g || !g->looked)
 		return false;
-	g->program = side_program_free(g->program);
+	if (g->program) { /* too slow for so short an attempt */
+		g->program = side_program_free(g->program);
+		g->looked = false;
+	}
 	if (!g->before || gpus_start(g, g->before, &err) < 0)
 		return false;
 	g->fn = fn;

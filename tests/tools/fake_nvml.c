@@ -3,7 +3,7 @@
 /*
  * In place of NVIDIA's libnvidia-ml.so.1: two GPUs, of which the second has 9,000 MiB more in use
  * as long as the file $FAKE_NVML exists, but only for the first $FAKE_NVML_LOOKS looks of a process
- * (no limit: 0). Each process that has looked while it does not exist makes $FAKE_NVML.looked.
+ * (no limit: 0). A process that looks while it does not exist writes its pid to $FAKE_NVML.looked.
  */
 
 #include <fcntl.h>
@@ -57,6 +57,7 @@ int nvmlDeviceGetMemoryInfo(void *d, unsigned long long *ret)
 	const char *file = getenv("FAKE_NVML"), *limit = getenv("FAKE_NVML_LOOKS");
 	int most = limit ? atoi(limit) : 0;
 	char path[512];
+	int fd;
 
 	ret[0] = 80000ULL << 20;
 	ret[2] = 600ULL << 20;
@@ -66,7 +67,9 @@ int nvmlDeviceGetMemoryInfo(void *d, unsigned long long *ret)
 		ret[2] += !most || looks++ < most ? 9000ULL << 20 : 0;
 	} else {
 		snprintf(path, sizeof(path), "%s.looked", file);
-		close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0666));
+		fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0666);
+		dprintf(fd, "%d", (int)getpid());
+		close(fd);
 	}
 	ret[1] = ret[0] - ret[2];
 	return 0;
