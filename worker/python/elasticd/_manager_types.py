@@ -17,7 +17,8 @@ from ._records import JobState, LineData, Record
 class Exit(Record):
     """How a process ended: code for an exit, signal and signal_name for a death by signal, or error and
     errno when it could not be executed at all. out_of_memory: the signal was the kernel's, which needed
-    memory."""
+    memory. core: where the core dump is, a path or what a program has done with it. kernel: what the
+    kernel's log says about the process."""
 
     code: Optional[int] = None
     signal: Optional[int] = None
@@ -26,6 +27,8 @@ class Exit(Record):
     out_of_memory: Optional[bool] = None
     error: Optional[str] = None
     errno: Optional[int] = None
+    core: Optional[str] = None
+    kernel: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -34,12 +37,13 @@ class Worker(Record):
     with the group or alone; start counts its starts within the attempt, from 0. max_restarts is set for
     a worker that restarts alone: how often it may (-1: within a window of time). on_purpose: a person
     stopped it. extra: a person added it beyond the specification. attached: it runs in a user's
-    terminal. next_start_us: when a waiting worker starts again. rss_bytes, cpu_ms (of the worker and its
-    descendants), last_line and step are set if the caller asked for live figures. saved_step and
-    saved_path: the step and path that it saved on a notice of preemption. Of a worker that makes steps,
-    where live figures are asked for or the run has ended: step is the number of its last one, first_step
-    that of its first one, which began at first_step_us; steps is how many it has begun; steps_per_s is
-    measured over the last speed_ms. straggler: how it is slower than the others."""
+    terminal. cpus: those that it is bound to (resources.affinity), such as "0-7,64". next_start_us: when
+    a waiting worker starts again. rss_bytes, cpu_ms (of the worker and its descendants), last_line and
+    step are set if the caller asked for live figures. saved_step and saved_path: the step and path that
+    it saved on a notice of preemption. Of a worker that makes steps, where live figures are asked for or
+    the run has ended: step is the number of its last one, first_step that of its first one, which began
+    at first_step_us; steps is how many it has begun; steps_per_s is measured over the last speed_ms.
+    straggler: how it is slower than the others."""
 
     role: str
     index: int
@@ -60,6 +64,7 @@ class Worker(Record):
     on_purpose: Optional[bool] = None
     extra: Optional[bool] = None
     attached: Optional[bool] = None
+    cpus: Optional[str] = None
     leader: Optional[bool] = None
     next_start_us: Optional[int] = None
     step: Optional[int] = None
