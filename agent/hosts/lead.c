@@ -431,7 +431,7 @@ void lead_post(struct lead *l, enum lead_event event)
 
 void lead_linked(struct lead *l)
 {
-	if (!lead_is_settled(l))
+	if (l->state == LEAD_LEADING || !lead_is_settled(l))
 		return;
 	l->vacant = false;
 	lead_reach_end(l);

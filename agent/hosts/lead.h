@@ -7,7 +7,7 @@
  * agent/rounds/lead_machine.h and agent/rounds/tenure.h.
  *
  *   lead.c        the machine at work: looks, follows, waits, leads, steps down
- *   lead_claim.c  this host's claim to lead, and the secret of links
+ *   lead_claim.c  this host's claim to lead, the secret of links, and a lead that is gone
  *   lead_part.c   a host that leaves while nobody leads
  *   lead_reach.c  hosts that cannot reach the one that leads, which then leaves the lead to another
  *   lead_keys.c   the head: persistent keys of workers
@@ -79,8 +79,8 @@ struct lead {
 	char *keys[LEAD_N_NAMES];
 	enum lead_state state;
 	struct lead_entry seen[LEAD_N_KEYS]; /* when this host has looked last */
-	struct etcd_watch *watch;	     /* of LEAD_KEY, while there is no link to a head */
-	struct etcd_call *call;		     /* a look or a claim is under way */
+	struct etcd_watch *watch; /* of LEAD_KEY: of the head, and of hosts without a link to one */
+	struct etcd_call *call;	  /* a look or a claim is under way */
 	struct loop_timer *retry, *turn;
 	bool looked;	   /* etcd has answered once */
 	int64_t old_end;   /* the revision of a verdict that was there then */
@@ -115,17 +115,21 @@ struct lead {
 	int64_t revision, state_revision; /* of this host's writes */
 	struct etcd_call *keep, *write;
 	struct loop_timer *renew, *over;
-	uint64_t kept_ms;  /* when the keep-alive under way was sent */
-	int64_t renewal;   /* number of the last Renew */
-	uint64_t asked_ms; /* when it was sent */
-	json_t *record;	   /* to be written as state; owned, or NULL */
-	json_t *writing;   /* ... on its way */
-	bool refused;	   /* etcd has refused the last write */
-	bool regains;	   /* the lease of the lead has ended, and this host wants it again */
-	bool refounds;	   /* ... and nothing of the group is left in etcd */
-	json_t *end;	   /* to be written; owned, or NULL */
-	json_t *edition;   /* the present one; owned, or NULL */
-	bool edition_due;  /* ... is to be written */
+	uint64_t kept_ms;	    /* when the keep-alive under way was sent */
+	int64_t renewal;	    /* number of the last Renew */
+	uint64_t asked_ms;	    /* when it was sent */
+	json_t *record;		    /* to be written as state; owned, or NULL */
+	json_t *writing;	    /* ... on its way */
+	bool recorded;		    /* state is of a round that this host has recorded */
+	bool refused;		    /* etcd has refused the last write */
+	bool regains;		    /* the lead is gone from etcd, and this host wants it again */
+	int64_t gone;		    /* ... since that revision: what was there before is no more */
+	int64_t old_state, old_run; /* ... where etcd has these revisions of state and run */
+	bool anew;		    /* ... and one of them is gone too */
+	bool granted;		    /* ... and group_lease is a new one */
+	json_t *end;		    /* to be written; owned, or NULL */
+	json_t *edition;	    /* the present one; owned, or NULL */
+	bool edition_due;	    /* ... is to be written */
 
 	/* Persistent keys of workers. */
 	struct store_watch *changes;
@@ -179,6 +183,23 @@ int64_t lead_limit_ms(const struct lead *l);
 /* How long the lease of the lead is. */
 int64_t lead_ttl_s(const struct lead *l);
 
+/* lead_keep.c, for lead_claim.c: etcd has answered this host's own request that it leads. */
+void lead_kept(struct lead *l, uint64_t sent_ms, int64_t ttl_s);
+
+/* lead_claim.c, while this host leads. */
+/* Sends what changes something only while this host leads. Where it does not, the answer has what
+ * lead_is_own() reads. */
+_must_check_ int lead_write(struct lead *l, struct etcd_txn *t, etcd_fn fn);
+/* Watches from that revision of etcd on whether the lead is still this host's. */
+void lead_watch(struct lead *l, int64_t revision);
+/* Whether a write that was refused has found this host's lead; else this host leads no more, or
+ * another try will tell. */
+bool lead_is_own(struct lead *l, const struct etcd_answer *a);
+/* etcd has no lead, although this host leads. */
+void lead_regain(struct lead *l);
+/* Goes on with that, or looks where a watch was lost, unless a write is under way. */
+void lead_regain_try(struct lead *l);
+
 /* lead_claim.c. */
 /* Begins a claim, whose end posts WON, BEATEN or UNSURE. */
 void lead_claim(struct lead *l);
@@ -222,9 +243,6 @@ bool lead_is_over(const struct lead *l);
 void lead_written(struct lead *l, const struct etcd_answer *a);
 /* Writes what is to be written, where it can. */
 void lead_flush(struct lead *l);
-/* Whether a write that was refused has found this host's lead; else this host leads no more, or
- * another try will tell. */
-bool lead_is_own(struct lead *l, const struct etcd_answer *a);
 
 /* lead_reach.c. */
 /* This host waits for a link to the one that leads; has one, or waits for none. */

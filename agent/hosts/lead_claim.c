@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/hosts/private.h"
 #include "common/base/local_address.h"
+#include "common/base/log.h"
 #include "common/base/socket_address.h"
 #include "common/text/endpoint.h"
 #include "common/text/json.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /*
  * Claims the lead: takes this host's address, asks etcd for a lease, looks once more, makes a head
  * that listens but is none yet, and sends the transaction that decides. Each step follows from the
  * answer to the one before.
+ *
+ * A head claims its lead again when etcd no longer has it: the lease has ended while etcd was away,
+ * etcd has lost what it had, or a person has removed it. A watch tells it, and each write that is
+ * refused.
  */
 
 /* Links of another secret end with it. */
@@ -66,6 +72,7 @@ static void claim_answered(void *arg, const struct etcd_answer *a)
 		l->revision = a->revision;
 		if (!l->seen[LEAD_RUN].value) {
 			l->secret_of = l->seen[LEAD_RUN].created = a->revision;
+			l->seen[LEAD_RUN].revision = a->revision;
 			l->seen[LEAD_RUN].value = lead_run_json(l->secret, l->candidate->settings);
 		}
 		lead_post(l, LEAD_EV_WON);
@@ -277,4 +284,302 @@ void lead_claim(struct lead *l)
 			supervisor_loop(l->hosts->sv), &e, claim_resolved, l, &l->resolve);
 	if (r < 0)
 		claim_failed(l, *err.text ? err.text : strerror(-r));
+}
+
+/* --- a lead that is gone ------------------------------------------------------------------------
+ */
+
+enum { FOUND_LEAD, FOUND_STATE, FOUND_RUN, N_FOUND };
+
+int lead_write(struct lead *l, struct etcd_txn *t, etcd_fn fn)
+{
+	const struct etcd_op gets[N_FOUND] = {
+		[FOUND_LEAD] = { .kind = ETCD_GET, .key = l->keys[LEAD_KEY] },
+		[FOUND_STATE] = { .kind = ETCD_GET, .key = l->keys[LEAD_STATE] },
+		[FOUND_RUN] = { .kind = ETCD_GET, .key = l->keys[LEAD_RUN] },
+	};
+
+	t->else_ops = gets;
+	t->n_else = N_FOUND;
+	return etcd_txn(l->etcd, t, lead_limit_ms(l), fn, l, &l->write);
+}
+
+/* Another host leads, for certain. */
+static void regain_lost(struct lead *l)
+{
+	tenure_lost(&l->tenure);
+	l->until_ms = 0;
+	lead_lost(l, "another host leads");
+}
+
+static bool is_own(const struct lead *l, const struct lead_entry *lead)
+{
+	return lead->value && !strcmp(json_get_string(lead->value, "agent", ""), l->hosts->agent) &&
+	       json_get_int(lead->value, "term", 0) == l->term;
+}
+
+static enum tenure_found found(int64_t revision, bool known)
+{
+	return known ? TENURE_KNOWN : revision ? TENURE_OTHER : TENURE_NONE;
+}
+
+static enum tenure_verdict regain_judge(struct lead *l, const struct lead_entry *state)
+{
+	const struct lead_entry *lead = &l->seen[LEAD_KEY];
+	/* A write that was not answered may have happened. */
+	bool wrote = json_get_int(state->value, "term", 0) == l->term &&
+		     !strcmp(json_get_string(state->value, "head", ""),
+			     supervisor_options(l->hosts->sv)->run);
+	struct tenure_look look = {
+		.lead = lead->revision <= l->gone ? TENURE_NONE
+			: is_own(l, lead)	  ? TENURE_KNOWN
+						  : TENURE_OTHER,
+		.state = found(state->revision, wrote || state->revision == l->state_revision),
+		.run = found(l->old_run, l->old_run == l->seen[LEAD_RUN].revision),
+		.asks = head_tell_missing(l->hosts->head),
+	};
+
+	return tenure_judge(&look);
+}
+
+bool lead_is_own(struct lead *l, const struct etcd_answer *a)
+{
+	const struct etcd_result *run = &a->results[FOUND_RUN];
+	struct lead_entry state = { 0 };
+	enum tenure_verdict verdict;
+
+	if (lead_entry_read(&l->seen[LEAD_KEY], &a->results[FOUND_LEAD]) < 0 ||
+		lead_entry_read(&state, &a->results[FOUND_STATE]) < 0)
+		return false; /* no memory: another try will tell */
+	l->old_state = state.revision;
+	l->old_run = run->n ? run->entries[0].mod_revision : 0;
+	verdict = regain_judge(l, &state);
+	lead_entry_fini(&state);
+	if (verdict == TENURE_LEADS) {
+		l->revision = l->seen[LEAD_KEY].revision;
+		l->own_lease = l->seen[LEAD_KEY].lease;
+		return true;
+	}
+	l->anew |= verdict == TENURE_ANEW;
+	if (verdict == TENURE_OVER || l->removing)
+		regain_lost(l);
+	else if (!l->regains)
+		lead_regain(l);
+	else
+		lead_regain_try(l);
+	return false;
+}
+
+/* --- writing it again ---------------------------------------------------------------------------
+ */
+
+static void regain_failed(struct lead *l, const char *text)
+{
+	lead_tell(l, text);
+	if (l->regains)
+		l->own_lease = 0; /* another try comes with the next keep-alive */
+}
+
+/* The rest that this host has had there follows. */
+static void regain_refill(struct lead *l)
+{
+	l->seen[LEAD_RUN].created = l->seen[LEAD_RUN].revision = l->secret_of = l->revision;
+	l->edition_due = l->edition;
+	lead_keys_refill(l);
+}
+
+static void regain_written(void *arg, const struct etcd_answer *a)
+{
+	struct lead *l = arg;
+
+	l->write = NULL;
+	if (a->status != STATUS_OK) {
+		regain_failed(l, a->text);
+		return;
+	}
+	if (a->succeeded && a->revision <= l->gone) {
+		lead_regain(l);
+		return;
+	}
+	if (a->succeeded) {
+		l->revision = a->revision;
+		l->state_revision = l->anew && l->state_revision ? a->revision : l->old_state;
+		lead_kept(l, l->granted_ms, lead_ttl_s(l));
+	} else if (lead_is_own(l, a)) { /* by an earlier try, on the lease of that */
+		l->state_revision = l->old_state;
+	} else {
+		return;
+	}
+	if (l->anew)
+		regain_refill(l);
+	log_notice("etcd had lost who leads; it has this host again");
+	l->regains = l->anew = false;
+	l->gone = 0;
+	head_confirmed(l->hosts->head);
+	lead_arm(l);
+	lead_flush(l);
+}
+
+/* What stands below a key; owned. The last round is that of the head before as long as hosts of it
+ * may have to be waited for. */
+static json_t *regain_value(struct lead *l, enum lead_key key)
+{
+	char address[SOCKET_ADDRESS_MAX];
+
+	if (key == LEAD_STATE && l->recorded)
+		return lead_state_now(l->hosts->head, l->term, "");
+	if (key != LEAD_KEY)
+		return json_incref(l->seen[key].value);
+	link_listen_address(l->hosts->head->listen, address);
+	return lead_json(l, address);
+}
+
+static int regain_write(struct lead *l)
+{
+	static const enum lead_key keys[] = { LEAD_KEY, LEAD_RUN, LEAD_STATE };
+	const struct etcd_compare compares[] = { { ETCD_MOD, l->keys[LEAD_KEY], 0 },
+		{ ETCD_MOD, l->keys[LEAD_STATE], l->old_state },
+		{ ETCD_MOD, l->keys[LEAD_RUN], l->old_run } };
+	struct etcd_op puts[3];
+	char *texts[3];
+	struct etcd_txn t = { .compares = compares, .n_compares = 3, .then_ops = puts };
+	size_t n = !l->anew ? 1 : !l->state_revision ? 2 : 3;
+	int r = 0;
+
+	for (; t.n_then < n && r == 0; t.n_then++) {
+		struct etcd_op *put = &puts[t.n_then];
+		_cleanup_json_ json_t *value = regain_value(l, keys[t.n_then]);
+
+		*put = (struct etcd_op){ .kind = ETCD_PUT,
+			.key = l->keys[keys[t.n_then]],
+			.lease = t.n_then ? l->group_lease : l->own_lease };
+		put->value = texts[t.n_then] = value ? json_dump_text(value, &put->len) : NULL;
+		r = put->value ? 0 : -ENOMEM;
+	}
+	if (r == 0)
+		r = lead_write(l, &t, regain_written);
+	for (size_t i = 0; i < t.n_then; i++) {
+		if (texts[i])
+			explicit_bzero(texts[i], puts[i].len);
+		free(texts[i]);
+	}
+	return r;
+}
+
+static void regain_granted(void *arg, const struct etcd_answer *a)
+{
+	struct lead *l = arg;
+
+	l->write = NULL;
+	if (a->status != STATUS_OK) {
+		regain_failed(l, a->text);
+		return;
+	}
+	l->granted = l->own_lease;
+	if (l->granted)
+		l->group_lease = a->leases[0].id;
+	else
+		l->own_lease = a->leases[0].id;
+	lead_regain_try(l);
+}
+
+/* A lease for the lead, one for the rest where that is gone, and then both. */
+static int regain_next(struct lead *l)
+{
+	if (l->own_lease && (!l->anew || l->granted))
+		return regain_write(l);
+	if (!l->own_lease)
+		l->granted_ms = hosts_now_ms();
+	return etcd_grant(l->etcd, l->own_lease ? LEAD_GROUP_TTL_S : lead_ttl_s(l),
+		lead_limit_ms(l), regain_granted, l, &l->write);
+}
+
+void lead_regain(struct lead *l)
+{
+	l->regains = true;
+	l->anew = l->granted = false;
+	l->own_lease = 0;
+	l->old_state = l->state_revision;
+	l->old_run = l->seen[LEAD_RUN].revision;
+	l->keep = etcd_cancel(l->keep); /* the lease may live */
+	tenure_gone(&l->tenure, hosts_now_ms());
+	lead_arm(l);
+	lead_regain_try(l);
+}
+
+/* --- watching -----------------------------------------------------------------------------------
+ */
+
+static void watch_checked(void *arg, const struct etcd_answer *a)
+{
+	struct lead *l = arg;
+
+	l->write = NULL;
+	if (a->status != STATUS_OK)
+		return; /* after the next keep-alive that is answered, again */
+	lead_watch(l, a->revision + 1);
+	if (a->succeeded || lead_is_own(l, a))
+		lead_flush(l);
+}
+
+static int watch_check(struct lead *l)
+{
+	const struct etcd_compare own = { ETCD_MOD, l->keys[LEAD_KEY], l->revision };
+	struct etcd_txn t = { .compares = &own, .n_compares = 1 };
+
+	return lead_write(l, &t, watch_checked);
+}
+
+void lead_regain_try(struct lead *l)
+{
+	int r = 0;
+
+	if (l->write || l->removing || l->resigning || l->lost)
+		return;
+	if (l->regains)
+		r = regain_next(l);
+	else if (!l->watch)
+		r = watch_check(l);
+	if (r < 0)
+		regain_failed(l, "out of memory");
+}
+
+static void watch_event(struct lead *l, const struct etcd_event *e)
+{
+	const struct etcd_result put = { .entries = &e->entry, .n = 1 };
+	struct lead_entry lead = { 0 };
+
+	if (e->entry.mod_revision <= l->revision)
+		return;
+	if (e->deleted) {
+		l->gone = e->entry.mod_revision;
+		if (!l->regains)
+			lead_regain(l);
+	} else if (!e->deleted && lead_entry_read(&lead, &put) == 0 && !is_own(l, &lead)) {
+		regain_lost(l);
+	}
+	lead_entry_fini(&lead);
+}
+
+static void watch_news(void *arg, const struct etcd_news *news)
+{
+	struct lead *l = arg;
+
+	if (l->resigning || l->removing || l->lost)
+		return;
+	if (news->kind == ETCD_WATCH_EVENTS)
+		watch_event(l, &news->events[news->n - 1]);
+	if (news->kind != ETCD_WATCH_GAP)
+		return;
+	l->watch = etcd_watch_free(l->watch);
+	l->gone = 0; /* it may be another etcd */
+	lead_regain_try(l);
+}
+
+void lead_watch(struct lead *l, int64_t revision)
+{
+	/* Without memory, it looks after each keep-alive. */
+	if (!l->watch && etcd_watch_new(l->etcd, l->keys[LEAD_KEY], NULL, revision, watch_news, l,
+				 &l->watch) < 0)
+		log_error("out of memory: %s is not watched", l->keys[LEAD_KEY]);
 }

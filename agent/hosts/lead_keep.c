@@ -30,8 +30,7 @@ bool lead_confirmed(const struct lead *l)
 	       tenure_confirmed(&l->tenure, now);
 }
 
-/* etcd has answered this host's own request. */
-static void keep_confirmed(struct lead *l, uint64_t sent_ms, int64_t ttl_s)
+void lead_kept(struct lead *l, uint64_t sent_ms, int64_t ttl_s)
 {
 	tenure_kept(&l->tenure, sent_ms, (uint64_t)ttl_s * 1000);
 	l->reached_ms = l->tenure.kept_ms;
@@ -82,14 +81,6 @@ static void keep_over(void *arg)
 		lead_arm(l);
 }
 
-/* Another host leads, for certain. */
-static void keep_lost(struct lead *l)
-{
-	tenure_lost(&l->tenure);
-	l->until_ms = 0;
-	lead_lost(l, "another host leads");
-}
-
 /* --- keeping the lead ---------------------------------------------------------------------------
  */
 
@@ -101,145 +92,11 @@ static int keep_put(struct lead *l, enum lead_key key, const char *text, int64_t
 		.value = text,
 		.len = strlen(text),
 		.lease = lease };
-	const struct etcd_op gets[] = { { .kind = ETCD_GET, .key = l->keys[LEAD_KEY] },
-		{ .kind = ETCD_GET, .key = l->keys[LEAD_STATE] } };
-	const struct etcd_txn t = { .compares = compares,
-		.n_compares = n,
-		.then_ops = &put,
-		.n_then = 1,
-		.else_ops = gets,
-		.n_else = 2 };
-
-	return etcd_txn(l->etcd, &t, lead_limit_ms(l), fn, l, &l->write);
-}
-
-/* This host's lead, as a write that was refused has found it; else this host leads no more, or
- * another try will tell. */
-bool lead_is_own(struct lead *l, const struct etcd_answer *a)
-{
-	const struct lead_entry *lead = &l->seen[LEAD_KEY];
-
-	if (lead_entry_read(&l->seen[LEAD_KEY], &a->results[0]) < 0 ||
-		lead_entry_read(&l->seen[LEAD_STATE], &a->results[1]) < 0)
-		return false; /* no memory: another try will tell */
-	if (lead->value && !strcmp(json_get_string(lead->value, "agent", ""), l->hosts->agent) &&
-		json_get_int(lead->value, "term", 0) == l->term) {
-		l->revision = lead->revision;
-		l->own_lease = lead->lease;
-		return true;
-	}
-	if (l->regains && !lead->value && !l->seen[LEAD_STATE].value)
-		l->refounds = true; /* another etcd, or one that has lost what it had */
-	else
-		keep_lost(l);
-	return false;
-}
-
-static void keep_write_all(struct lead *l)
-{
-	if (!l->record) /* of a round that waits for it */
-		l->record = lead_state_now(l->hosts->head, l->term, "");
-	l->refounds = false;
-	l->state_revision = 0;
-	lead_keys_refill(l);
-	l->edition_due = l->edition;
-	l->seen[LEAD_RUN].created = l->secret_of = l->revision;
-}
-
-static void keep_regained(void *arg, const struct etcd_answer *a)
-{
-	struct lead *l = arg;
-
-	l->write = NULL;
-	if (a->status != STATUS_OK) {
-		lead_tell(l, a->text);
-		l->own_lease = 0;
-		return;
-	}
-	if (a->succeeded) {
-		l->revision = a->revision;
-		keep_confirmed(l, l->granted_ms, lead_ttl_s(l));
-	} else if (!lead_is_own(l, a)) { /* else by an earlier try, on the lease of that */
-		l->own_lease = 0;
-		return;
-	}
-	if (l->refounds)
-		keep_write_all(l);
-	log_notice("the lease of the lead had ended; this host has it again");
-	l->regains = false;
-	head_confirmed(l->hosts->head);
-	lead_arm(l);
-	lead_flush(l);
-}
-
-/* Nobody has led since: neither the lead nor the state has changed, or etcd knows nothing of the
- * group at all. */
-static int keep_reclaim(struct lead *l)
-{
-	_cleanup_json_ json_t *lead = NULL;
-	_cleanup_free_ char *text = NULL, *run = NULL;
-	const struct etcd_compare compares[] = { { ETCD_MOD, l->keys[LEAD_KEY], 0 },
-		{ ETCD_MOD, l->keys[LEAD_STATE], l->refounds ? 0 : l->state_revision },
-		{ ETCD_MOD, l->keys[LEAD_RUN], 0 } };
-	struct etcd_op puts[2] = {
-		{ .kind = ETCD_PUT, .key = l->keys[LEAD_KEY], .lease = l->own_lease }
+	struct etcd_txn t = {
+		.compares = compares, .n_compares = n, .then_ops = &put, .n_then = 1
 	};
-	const struct etcd_op gets[] = { { .kind = ETCD_GET, .key = l->keys[LEAD_KEY] },
-		{ .kind = ETCD_GET, .key = l->keys[LEAD_STATE] } };
-	const struct etcd_txn t = { .compares = compares,
-		.n_compares = l->refounds ? 3 : 2,
-		.then_ops = puts,
-		.n_then = l->refounds ? 2 : 1,
-		.else_ops = gets,
-		.n_else = 2 };
-	char address[SOCKET_ADDRESS_MAX];
-	size_t len;
 
-	link_listen_address(l->hosts->head->listen, address);
-	lead = lead_json(l, address);
-	puts[0].value = text = lead ? json_dump_text(lead, &puts[0].len) : NULL;
-	run = l->refounds ? json_dump_text(l->seen[LEAD_RUN].value, &len) : NULL;
-	if (!text || (l->refounds && !run))
-		return -ENOMEM;
-	if (run)
-		puts[1] = (struct etcd_op){ .kind = ETCD_PUT,
-			.key = l->keys[LEAD_RUN],
-			.value = run,
-			.len = len,
-			.lease = l->group_lease };
-	return etcd_txn(l->etcd, &t, lead_limit_ms(l), keep_regained, l, &l->write);
-}
-
-static void keep_granted(void *arg, const struct etcd_answer *a)
-{
-	struct lead *l = arg;
-	bool own = !l->own_lease;
-
-	l->write = NULL;
-	if (a->status != STATUS_OK) {
-		lead_tell(l, a->text);
-		l->own_lease = 0;
-		return;
-	}
-	if (own)
-		l->own_lease = a->leases[0].id;
-	else
-		l->group_lease = a->leases[0].id;
-	if (own && l->refounds ? etcd_grant(l->etcd, LEAD_GROUP_TTL_S, lead_limit_ms(l),
-					 keep_granted, l, &l->write) < 0
-			       : keep_reclaim(l) < 0)
-		l->own_lease = 0;
-}
-
-/* The lease of the lead has ended while etcd was away. Nobody may have taken the lead since. */
-static void keep_regain(struct lead *l)
-{
-	l->regains = true;
-	l->own_lease = 0;
-	l->granted_ms = hosts_now_ms();
-	if (!l->write && etcd_grant(l->etcd, lead_ttl_s(l), lead_limit_ms(l), keep_granted, l,
-				 &l->write) < 0)
-		lead_tell(l, "out of memory");
+	return lead_write(l, &t, fn);
 }
 
 /* --- by a member --------------------------------------------------------------------------------
@@ -307,38 +164,14 @@ static void keep_answered(void *arg, const struct etcd_answer *a)
 	if (!l->refused)
 		lead_tell(l, NULL);
 	if (!a->leases[0].ttl_s) {
-		keep_regain(l);
+		lead_regain(l);
 		return;
 	}
-	keep_confirmed(l, l->kept_ms, a->leases[0].ttl_s);
+	lead_kept(l, l->kept_ms, a->leases[0].ttl_s);
 	lead_keys_load(l);
 	head_confirmed(l->hosts->head);
 	lead_arm(l);
 	lead_flush(l);
-}
-
-static void keep_checked(void *arg, const struct etcd_answer *a)
-{
-	struct lead *l = arg;
-
-	l->write = NULL;
-	if (a->status != STATUS_OK || a->succeeded || lead_is_own(l, a))
-		lead_flush(l);
-}
-
-/* While the group waits for hosts of its last round, a person may remove all that it has in etcd.
- */
-static void keep_check(struct lead *l)
-{
-	const struct etcd_compare own = { ETCD_MOD, l->keys[LEAD_KEY], l->revision };
-	const struct etcd_op gets[] = { { .kind = ETCD_GET, .key = l->keys[LEAD_KEY] },
-		{ .kind = ETCD_GET, .key = l->keys[LEAD_STATE] } };
-	const struct etcd_txn t = {
-		.compares = &own, .n_compares = 1, .else_ops = gets, .n_else = 2
-	};
-
-	if (!l->write && lead_confirmed(l))
-		(void)!etcd_txn(l->etcd, &t, lead_limit_ms(l), keep_checked, l, &l->write);
 }
 
 static void keep_renew(void *arg)
@@ -351,10 +184,8 @@ static void keep_renew(void *arg)
 	if (!lead_confirmed(l) || l->refused)
 		head_go_on_without(l->hosts->head);
 	lead_reach_look(l);
-	if (head_tell_missing(l->hosts->head))
-		keep_check(l);
-	if (l->regains && !l->own_lease && !l->write)
-		keep_regain(l);
+	(void)head_tell_missing(l->hosts->head);
+	lead_regain_try(l);
 	if (l->keep || l->regains)
 		return;
 	l->kept_ms = hosts_now_ms();
@@ -380,13 +211,14 @@ static void keep_recorded(void *arg, const struct etcd_answer *a)
 	lead_written(l, a);
 	if (a->status == STATUS_OK && a->succeeded) {
 		l->state_revision = a->revision;
+		l->recorded = true;
 		head_recorded(
 			l->hosts->head, (uint64_t)json_get_int(record, "round", 0), !l->record);
 		head_confirmed(l->hosts->head);
 	} else {
 		/* An earlier try, which had no answer, has written. */
 		if (a->status == STATUS_OK && lead_is_own(l, a))
-			l->state_revision = l->seen[LEAD_STATE].revision;
+			l->state_revision = l->old_state;
 		if (!l->record)
 			l->record = TAKE_PTR(record);
 	}
@@ -485,6 +317,7 @@ void lead_flush(struct lead *l)
 		keep_resign(l);
 	else if (l->removing && !l->write)
 		keep_remove(l);
+	lead_regain_try(l);
 	if (l->write || l->removing || !lead_confirmed(l))
 		return;
 	if (!l->end && l->record)
@@ -610,23 +443,18 @@ static void keep_remove(struct lead *l)
 	const struct etcd_compare own[] = { { ETCD_MOD, l->keys[LEAD_KEY],
 						    l->regains ? 0 : l->revision },
 		{ ETCD_MOD, l->keys[LEAD_STATE], l->state_revision } };
-	const struct etcd_op gets[] = { { .kind = ETCD_GET, .key = l->keys[LEAD_KEY] },
-		{ .kind = ETCD_GET, .key = l->keys[LEAD_STATE] } };
 	const struct etcd_op ops[] = { { .kind = ETCD_DELETE, .key = l->keys[LEAD_KEY] },
 		{ .kind = ETCD_DELETE, .key = l->keys[LEAD_EDITION] },
 		{ .kind = ETCD_DELETE, .key = l->keys[LEAD_RUN] },
 		{ .kind = ETCD_DELETE, .key = l->keys[LEAD_STATE] },
 		{ .kind = ETCD_DELETE, .key = l->keys[LEAD_KV], .end = l->keys[LEAD_KV_END] } };
-	const struct etcd_txn t = { .compares = own,
-		.n_compares = l->regains ? 2 : 1,
-		.then_ops = ops,
-		.n_then = 5,
-		.else_ops = gets,
-		.n_else = 2 };
+	struct etcd_txn t = {
+		.compares = own, .n_compares = l->regains ? 2 : 1, .then_ops = ops, .n_then = 5
+	};
 
 	if (l->removed || (l->end && keep_write_end(l) == 0))
 		return;
-	if (etcd_txn(l->etcd, &t, lead_limit_ms(l), keep_deleted, l, &l->write) < 0)
+	if (lead_write(l, &t, keep_deleted) < 0)
 		lead_removed(l);
 }
 
@@ -698,12 +526,12 @@ void lead_keep_begin(struct lead *l)
 		.store_loss_ms = (uint64_t)l->hosts->spec->rendezvous.store_loss_ms };
 
 	tenure_begin(&l->tenure, &times);
-	keep_confirmed(l, l->granted_ms, lead_ttl_s(l));
+	lead_kept(l, l->granted_ms, lead_ttl_s(l));
 	tenure_past_begin(&l->past, &times, hosts_now_ms());
 	l->state_revision = l->seen[LEAD_STATE].revision;
-	l->regains = false;
 	loop_timer_arm(l->renew, times.lease_ms / 5);
 	lead_arm(l);
+	lead_watch(l, l->revision + 1);
 	lead_keys_load(l);
 }
 
@@ -728,8 +556,10 @@ void lead_keep_end(struct lead *l)
 	l->record = l->writing = l->end = l->edition = NULL;
 	l->edition_due = false;
 	l->own_lease = 0;
-	l->regains = l->refounds = l->refused = false;
+	l->watch = etcd_watch_free(l->watch);
+	l->regains = l->anew = l->refused = l->recorded = false;
 	l->until_ms = l->reached_ms = 0;
+	l->gone = 0;
 }
 
 int lead_keep_timers(struct lead *l)

@@ -88,11 +88,7 @@ static int keys_send(struct lead *l)
 	struct etcd_op ops[KEYS_BATCH];
 	char *names[KEYS_BATCH];
 	const struct etcd_compare own = { ETCD_MOD, l->keys[LEAD_KEY], l->revision };
-	const struct etcd_op gets[] = { { .kind = ETCD_GET, .key = l->keys[LEAD_KEY] },
-		{ .kind = ETCD_GET, .key = l->keys[LEAD_STATE] } };
-	struct etcd_txn t = {
-		.compares = &own, .n_compares = 1, .then_ops = ops, .else_ops = gets, .n_else = 2
-	};
+	struct etcd_txn t = { .compares = &own, .n_compares = 1, .then_ops = ops };
 	int r = 0;
 
 	for (int i = 0; i < b->n && r >= 0; i++) {
@@ -106,7 +102,7 @@ static int keys_send(struct lead *l)
 				.len = b->entries[i].len,
 				.lease = b->entries[i].value ? l->group_lease : 0 };
 	}
-	r = r < 0 ? -ENOMEM : etcd_txn(l->etcd, &t, lead_limit_ms(l), keys_written, l, &l->write);
+	r = r < 0 ? -ENOMEM : lead_write(l, &t, keys_written);
 	for (size_t i = 0; i < t.n_then; i++)
 		free(names[i]);
 	return r;

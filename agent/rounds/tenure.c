@@ -36,6 +36,22 @@ void tenure_lost(struct tenure *t)
 	t->lost = true;
 }
 
+void tenure_gone(struct tenure *t, uint64_t now_ms)
+{
+	t->kept_ms = min_ms(t->kept_ms, now_ms);
+}
+
+enum tenure_verdict tenure_judge(const struct tenure_look *l)
+{
+	if (l->lead != TENURE_NONE)
+		return l->lead == TENURE_KNOWN ? TENURE_LEADS : TENURE_OVER;
+	if (l->state == TENURE_OTHER || l->run == TENURE_OTHER)
+		return TENURE_OVER;
+	if (l->state == TENURE_KNOWN && l->run == TENURE_KNOWN)
+		return TENURE_AGAIN;
+	return l->asks ? TENURE_OVER : TENURE_ANEW;
+}
+
 bool tenure_confirmed(const struct tenure *t, uint64_t now_ms)
 {
 	return !t->lost && now_ms < t->kept_ms;

@@ -48,6 +48,27 @@ void tenure_begin(struct tenure *t, const struct tenure_times *times);
 void tenure_kept(struct tenure *t, uint64_t sent_ms, uint64_t ttl_ms);
 /* The store says that another host leads. */
 void tenure_lost(struct tenure *t);
+/* The store says that its key of the lead is gone, whatever has become of the lease: it confirms
+ * nothing from now on, until the lead stands there again. */
+void tenure_gone(struct tenure *t, uint64_t now_ms);
+
+/* What a head finds in the store in place of what it has written there. */
+enum tenure_found { TENURE_KNOWN, TENURE_NONE, TENURE_OTHER };
+struct tenure_look {
+	enum tenure_found lead, state, run; /* run: the secret and the settings of the group */
+	bool asks; /* it waits for hosts of the last round, and has said what to remove if they are
+		      dead */
+};
+
+enum tenure_verdict {
+	TENURE_LEADS, /* the lead is its own */
+	TENURE_AGAIN, /* it may write the lead again, where nothing changes meanwhile */
+	TENURE_ANEW,  /* the same, and all else that it had there */
+	TENURE_OVER,  /* another host leads, or has led since */
+};
+/* Whether a head leads on that finds this. Where it does not have the lead, another one may be
+ * about to claim it: the store lets one of them. */
+enum tenure_verdict tenure_judge(const struct tenure_look *l);
 
 /* Whether the store confirms the lead, so that hosts may be let in. */
 bool tenure_confirmed(const struct tenure *t, uint64_t now_ms);

@@ -145,6 +145,8 @@ static void watch_created(struct etcd_watch *w, const struct etcd_answer *a)
 		return;
 	}
 	w->cluster = a->cluster;
+	if (!w->behind) /* it answers, so that more tries may follow at once */
+		w->retry_ms = 0;
 	/* A member may lag behind the others, but not for long. */
 	if (a->revision < w->next - 1 && w->behind++ < BEHIND_MAX) {
 		watch_down_text(w, "this member of etcd lags behind");

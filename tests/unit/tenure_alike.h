@@ -72,7 +72,7 @@ static void mix_request(uint64_t *h, const struct request *q, int i)
 	mix_time(h, q->sent_ms);
 	mix_rev(h, q->lead_rev);
 	mix_rev(h, q->state_rev);
-	if (q->kind == REQUEST_RECORD)
+	if (q->kind == REQUEST_RECORD || q->state.round)
 		mix_state(h, &q->state);
 	if (!q->happened)
 		return;
@@ -200,7 +200,8 @@ static void mix_head(uint64_t *h, const struct head *head)
 			(uint64_t)r->recording << 14 | (uint64_t)r->record_due << 15 |
 			(uint64_t)r->seats << 16 | (uint64_t)head->unsure << 20 |
 			(uint64_t)head->wrote << 21 | (uint64_t)head->tenure.lost << 22 |
-			(uint64_t)head->may << 24 | (uint64_t)head->must << 28);
+			(uint64_t)head->may << 24 | (uint64_t)head->must << 28 |
+			(uint64_t)head->regains << 32);
 	mix_seats(h, r);
 	mix_round(h, round_number(r));
 	mix_round(h, r->last_round);
@@ -217,6 +218,7 @@ static void mix_head(uint64_t *h, const struct head *head)
 	if (head->record.round)
 		mix_state(h, &head->record);
 	mix_rev(h, head->lead_rev);
+	mix_rev(h, head->gone_rev);
 	mix_state(h, &head->state);
 	for (int i = 0; i < HOSTS; i++)
 		mix_known(h, &head->of[i], &w.h[i], r);
@@ -229,6 +231,7 @@ static uint64_t hash_all(int depth)
 	find_base_round();
 	mix(&h, (uint64_t)depth << 1 | store.gone);
 	mix_lead(&h, &store.lead);
+	mix_lead(&h, &store.removed);
 	mix_state(&h, &store.state);
 	for (int i = 0; i < HOSTS; i++) {
 		mix_host(&h, &w.h[i]);

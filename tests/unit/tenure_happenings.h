@@ -25,6 +25,8 @@ enum what_happens {
 	STORE_GOES,    /* i: nothing else, CUT_HALVES with it */
 	STORE_RETURNS, /* i: leases go on, count anew */
 	FAILURE,       /* of a worker: the head begins another round */
+	LEAD_REMOVED, /* by a person, and its head hears so; i: the state, too. Then its head is the
+			 first to write: who begins without a state waits for nobody */
 	N_HAPPENINGS
 };
 
@@ -126,6 +128,25 @@ static struct whost *leader(int n)
 	return NULL;
 }
 
+static void deliver_at_once(const struct whost *a)
+{
+	int i = host_index(a);
+
+	w.held_ask &= ~(1u << i);
+	w.held_answer &= ~(1u << i);
+	while (w.h[i].h.regains && deliver_store(i))
+		continue;
+}
+
+/* The head that the store has, where it hears of each change there. */
+static struct whost *store_hears(void)
+{
+	struct whost *a = store.lead.rev ? &w.h[store.lead.host] : NULL;
+	bool cut = a && (a->cut_ask || a->cut_answer);
+
+	return a && !cut && a->agent == store.lead.agent && head_works(a) ? a : NULL;
+}
+
 static bool can_happen(enum what_happens what, int i)
 {
 	const struct whost *a = &w.h[i];
@@ -163,6 +184,8 @@ static bool can_happen(enum what_happens what, int i)
 		return store.gone && i < 2;
 	case FAILURE:
 		return leader(i);
+	case LEAD_REMOVED:
+		return i < 2 && !store.gone && store_hears();
 	case NOTHING:
 		return !i;
 	case N_HAPPENINGS:
@@ -232,6 +255,13 @@ static void happen(enum what_happens what, int i)
 			round_restart(a->h.round, 0, w.now);
 			head_orders(a, NULL);
 		}
+		break;
+	case LEAD_REMOVED:
+		a = store_hears();
+		store_loses_lead(i);
+		head_hears_of_removal(a);
+		if (i)
+			deliver_at_once(a);
 		break;
 	case NOTHING:
 	case N_HAPPENINGS:

@@ -398,35 +398,82 @@ static void head_records(struct whost *a)
 			.state = h->record });
 }
 
-/* Whether the state that was found is one that this head wrote, or that it began with. */
-static bool head_owns_state(const struct whost *a, const struct state_key *found)
+static enum tenure_verdict head_judges(
+	const struct whost *a, const struct lead_key *lead, const struct state_key *found)
 {
 	const struct head *h = &a->h;
+	bool own = lead->host == host_index(a) && lead->agent == a->agent;
+	/* One that this head wrote, or that it began with. */
+	bool known = found->rev == h->state.rev ||
+		     (found->rev && h->unsure && found->head == host_index(a));
+	struct tenure_look look = {
+		.lead = lead->rev <= h->gone_rev ? TENURE_NONE
+			: own			 ? TENURE_KNOWN
+						 : TENURE_OTHER,
+		.state = known	      ? TENURE_KNOWN
+			 : found->rev ? TENURE_OTHER
+				      : TENURE_NONE,
+	};
 
-	return found->rev == h->state.rev || (h->unsure && found->head == host_index(a));
+	return tenure_judge(&look);
+}
+
+/* The last round of each host that may be there yet. */
+static struct state_key head_state_now(const struct whost *a)
+{
+	const struct head *h = &a->h;
+	struct state_key s = { .round = round_number(h->round), .head = host_index(a) };
+
+	for (int i = 0; i < HOSTS; i++) {
+		const struct round_host *rh = round_host(h->round, h->of[i].number);
+
+		if (!rh || rh->state == HOST_GONE || !rh->last_round)
+			continue;
+		s.hosts |= 1u << i;
+		s.rank[i] = rh->last_rank;
+		s.agent[i] = atoi(rh->agent + 1);
+	}
+	return s;
 }
 
 /* Nobody leads in the store: this head does so again, while the others follow it. */
-static void head_reclaims(struct whost *a, const struct state_key *found)
+static void head_reclaims(struct whost *a, const struct state_key *found, bool anew)
 {
-	if (!head_owns_state(a, found))
-		tenure_lost(&a->h.tenure);
-	else if (!a->ask.kind)
-		request_sends(a, &a->ask,
-			(struct request){ .kind = REQUEST_CLAIM, .state_rev = found->rev });
+	struct state_key state = { 0 };
+
+	if (!a->h.regains) {
+		tenure_gone(&a->h.tenure, w.now);
+		request_ends(a, &a->keep);
+	}
+	a->h.regains = true;
+	if (a->ask.kind)
+		return;
+	if (anew) /* hosts of the round before may have to be waited for yet */
+		state = a->h.wrote ? head_state_now(a) : a->h.state;
+	request_sends(a, &a->ask,
+		(struct request){ .kind = REQUEST_CLAIM, .state_rev = found->rev, .state = state });
 }
 
-/* Whether the answer does not end it. */
-static bool head_is_lead(struct whost *a, const struct lead_key *lead)
+/* Whether the lead that was found is its own. */
+static bool head_is_lead(
+	struct whost *a, const struct lead_key *lead, const struct state_key *found)
 {
-	if (!lead->rev)
-		return true;
-	if (lead->host != host_index(a) || lead->agent != a->agent) {
+	enum tenure_verdict verdict = head_judges(a, lead, found);
+
+	if (verdict == TENURE_OVER)
 		tenure_lost(&a->h.tenure);
-		return false;
-	}
-	a->h.lead_rev = lead->rev;
-	return true;
+	else if (verdict == TENURE_LEADS)
+		a->h.lead_rev = lead->rev;
+	else
+		head_reclaims(a, found, verdict == TENURE_ANEW);
+	return verdict == TENURE_LEADS;
+}
+
+/* A watch says so. */
+static void head_hears_of_removal(struct whost *a)
+{
+	a->h.gone_rev = store.rev;
+	head_is_lead(a, &store.lead, &store.state);
 }
 
 static void head_hears_kept(struct whost *a)
@@ -434,12 +481,10 @@ static void head_hears_kept(struct whost *a)
 	struct request q = a->keep;
 
 	a->keep.kind = REQUEST_NONE;
-	if (!head_is_lead(a, &q.lead))
-		return;
 	if (q.done)
 		tenure_kept(&a->h.tenure, q.sent_ms, w.ttl_ms);
 	else
-		head_reclaims(a, &q.found);
+		head_is_lead(a, &q.lead, &q.found);
 }
 
 static bool head_same_record(const struct state_key *a, const struct state_key *b)
@@ -455,19 +500,12 @@ static void head_hears_asked(struct whost *a)
 	struct request q = a->ask;
 
 	a->ask.kind = REQUEST_NONE;
-	if (!head_is_lead(a, &q.lead))
+	if (!head_is_lead(a, &q.lead, &q.found))
 		return;
-	if (!q.lead.rev) {
-		head_reclaims(a, &q.found);
-		return;
-	}
-	if (!(q.done && q.kind == REQUEST_RECORD) && !head_owns_state(a, &q.found)) {
-		tenure_lost(&h->tenure);
-		return;
-	}
 	if (q.done && q.kind == REQUEST_RECORD && head_same_record(&q.state, &h->record))
 		h->record.round = 0;
 	head_knows(h, &q.found);
+	h->regains = false;
 	if (q.kind == REQUEST_CLAIM && q.done)
 		tenure_kept(&h->tenure, q.sent_ms, w.ttl_ms);
 	if (q.kind == REQUEST_RECORD && q.done) {
@@ -491,7 +529,9 @@ static void head_asks(struct whost *a)
 		h->unsure |= a->ask.kind == REQUEST_RECORD;
 		request_ends(a, &a->ask);
 	}
-	if (!a->keep.kind && h->keep_ms <= w.now) {
+	if (h->regains && !a->ask.kind)
+		request_sends(a, &a->ask, (struct request){ .kind = REQUEST_READ });
+	if (!h->regains && !a->keep.kind && h->keep_ms <= w.now) {
 		h->keep_ms = w.now + STEP;
 		request_sends(a, &a->keep, (struct request){ .kind = REQUEST_KEEP });
 	}

@@ -29,14 +29,16 @@ static struct store {
 	bool gone;
 	uint64_t rev;
 	struct lead_key lead;
+	struct lead_key removed; /* a lead that is gone, although its lease lives */
 	struct state_key state;
 } store;
 
 enum request_kind {
 	REQUEST_NONE,
 	REQUEST_READ,
-	REQUEST_CLAIM,	/* the lead, where its revision and that of the state are these */
-	REQUEST_KEEP,	/* its lease */
+	REQUEST_CLAIM, /* the lead, where its revision and that of the state are these; also a state
+			  that is gone */
+	REQUEST_KEEP,  /* its lease */
 	REQUEST_RECORD, /* a round, where the revisions are these */
 };
 
@@ -52,6 +54,16 @@ struct request {
 	struct state_key found;
 };
 
+static struct lead_key *store_lease(int host, int agent)
+{
+	struct lead_key *all[] = { &store.lead, &store.removed };
+
+	for (int i = 0; i < 2; i++)
+		if (all[i]->rev && all[i]->host == host && all[i]->agent == agent)
+			return all[i];
+	return NULL;
+}
+
 static bool store_lets(const struct request *q, int host)
 {
 	switch (q->kind) {
@@ -59,7 +71,7 @@ static bool store_lets(const struct request *q, int host)
 	case REQUEST_RECORD:
 		return store.lead.rev == q->lead_rev && store.state.rev == q->state_rev;
 	case REQUEST_KEEP:
-		return store.lead.rev && store.lead.host == host && store.lead.agent == q->agent;
+		return store_lease(host, q->agent);
 	case REQUEST_READ:
 	case REQUEST_NONE:
 		break;
@@ -74,12 +86,15 @@ static void store_does(struct request *q, int host, uint64_t now_ms, uint64_t tt
 	if (q->done && q->kind == REQUEST_CLAIM)
 		store.lead = (struct lead_key){ ++store.rev, host, q->agent, 0 };
 	if (q->done && (q->kind == REQUEST_CLAIM || q->kind == REQUEST_KEEP))
-		store.lead.until_ms = now_ms + ttl_ms;
-	if (q->done && q->kind == REQUEST_RECORD) {
+		store_lease(host, q->agent)->until_ms = now_ms + ttl_ms;
+	if (q->done && q->kind == REQUEST_RECORD)
+		store.rev++;
+	if (q->done && q->state.round) {
 		store.state = q->state;
-		store.state.rev = ++store.rev;
+		store.state.rev = store.rev;
 	}
-	q->lead = store.lead;
+	/* A lease that lives says nothing of its key. */
+	q->lead = q->done && q->kind == REQUEST_KEEP ? *store_lease(host, q->agent) : store.lead;
 	q->found = store.state;
 }
 
@@ -87,6 +102,17 @@ static void store_time(uint64_t now_ms)
 {
 	if (!store.gone && store.lead.until_ms <= now_ms)
 		store.lead = (struct lead_key){ 0 };
+	if (!store.gone && store.removed.until_ms <= now_ms)
+		store.removed = (struct lead_key){ 0 };
+}
+
+static void store_loses_lead(bool all)
+{
+	store.rev++;
+	store.removed = store.lead;
+	store.lead = (struct lead_key){ 0 };
+	if (all)
+		store.state = (struct state_key){ 0 };
 }
 
 /* It is there again; leases go on, or count anew. */
@@ -95,5 +121,7 @@ static void store_returns(bool anew, uint64_t now_ms, uint64_t ttl_ms)
 	store.gone = false;
 	if (anew && store.lead.rev)
 		store.lead.until_ms = now_ms + ttl_ms;
+	if (anew && store.removed.rev)
+		store.removed.until_ms = now_ms + ttl_ms;
 	store_time(now_ms);
 }

@@ -87,6 +87,8 @@ struct head {
 	struct state_key record; /* the round that is to be recorded; of no round: none */
 	uint64_t record_ms;	 /* when that is tried (again) */
 	uint64_t keep_ms;	 /* when the lease of the lead is renewed */
+	bool regains;		 /* the lead is gone from the store, and it wants it again */
+	uint64_t gone_rev;	 /* ... since that revision: what was there before is no more */
 	struct known of[HOSTS];
 };
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A group goes on while the etcd that elects its head is away, or does not hear it."""
 
+import json
 import shutil
 import signal
 import time
@@ -58,6 +59,34 @@ def test_a_head_that_etcd_has_forgotten_leads_on(group):
     wait_for(lambda: group.etcd.keys() == before, what="etcd to have the group's keys again")
     assert first.runs_on((0, 1, 2))
     assert [r.rc for r in group.succeed(first)] == [0, 0, 0]
+
+
+def test_a_head_whose_keys_are_removed_leads_on_beside_hosts_that_begin_meanwhile(box):
+    group = EtcdGroup(box, 6, "3")
+    group.start(0)
+    group.wait_leads(0)
+    first = group.start(1, 2).wait_round(0, 1, 2)
+    before = group.etcd.keys()
+    time.sleep(LEASE_MS / 2000)  # else they have acknowledged nothing yet, and the head leads no more
+    group.etcd.delete_all()
+    group.start(3, 4, 5)
+    wait_for(lambda: group.etcd.keys() == before, what="etcd to have the group's keys again")
+    events = next(box.path("logs").glob("g.node0_*/events.jsonl"))
+    for host in (3, 4, 5):
+        wait_text(events, f"host node{host} has joined")
+    assert first.runs_on((0, 1, 2))
+    assert [r.rc for r in group.succeed(first)] == [0] * 6
+
+
+def test_a_head_beside_which_another_one_leads_ends_its_workers_at_once(group):
+    first = group.start_led(0).wait_round(0, 1, 2)
+    group.etcd.put("lead", json.dumps(group.etcd.keys()["lead"] | {"agent": "another", "term": 2}))
+    group.runs[0].wait_err("this host leads the group no more: another host leads")
+    for worker in first.workers.values():
+        group.wait_end_of(worker)
+    group.etcd.delete_all()
+    second = group.wait_round(0, 1, 2, after=first)
+    assert [r.rc for r in group.succeed(second)] == [0, 0, 0]
 
 
 def test_others_keep_the_lead_alive_for_a_head_that_etcd_does_not_hear(group):

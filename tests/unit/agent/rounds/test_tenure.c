@@ -41,6 +41,42 @@ START_TEST(a_head_without_the_store_leads_while_all_acknowledge)
 }
 END_TEST
 
+START_TEST(a_lead_that_is_gone_from_the_store_is_confirmed_no_longer)
+{
+	struct tenure t;
+
+	tenure_begin(&t, &times);
+	tenure_kept(&t, 50000, TTL);
+	tenure_gone(&t, 52000);
+	ck_assert(!tenure_confirmed(&t, 52000));
+	ck_assert_uint_eq(tenure_until_ms(&t, 51000), 57000);
+	tenure_kept(&t, 52001, TTL);
+	tenure_gone(&t, 90000);
+	ck_assert_uint_eq(tenure_until_ms(&t, 0), 61001);
+}
+END_TEST
+
+START_TEST(a_head_leads_on_where_no_other_has_led)
+{
+	static const struct {
+		struct tenure_look look;
+		enum tenure_verdict verdict;
+	} rows[] = {
+		{ { TENURE_KNOWN, TENURE_OTHER, TENURE_OTHER, true }, TENURE_LEADS },
+		{ { TENURE_OTHER, TENURE_KNOWN, TENURE_KNOWN, false }, TENURE_OVER },
+		{ { TENURE_NONE, TENURE_KNOWN, TENURE_KNOWN, true }, TENURE_AGAIN },
+		{ { TENURE_NONE, TENURE_NONE, TENURE_KNOWN, false }, TENURE_ANEW },
+		{ { TENURE_NONE, TENURE_KNOWN, TENURE_NONE, false }, TENURE_ANEW },
+		{ { TENURE_NONE, TENURE_NONE, TENURE_NONE, true }, TENURE_OVER },
+		{ { TENURE_NONE, TENURE_OTHER, TENURE_KNOWN, false }, TENURE_OVER },
+		{ { TENURE_NONE, TENURE_NONE, TENURE_OTHER, false }, TENURE_OVER },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		ck_assert_int_eq(tenure_judge(&rows[i].look), rows[i].verdict);
+}
+END_TEST
+
 START_TEST(the_next_head_knows_from_those_who_come_when_the_others_are_gone)
 {
 	struct tenure_past p;
@@ -79,6 +115,8 @@ int main(void)
 
 	tcase_add_test(t, a_lead_is_confirmed_until_a_tenth_before_its_lease_ends);
 	tcase_add_test(t, a_head_without_the_store_leads_while_all_acknowledge);
+	tcase_add_test(t, a_lead_that_is_gone_from_the_store_is_confirmed_no_longer);
+	tcase_add_test(t, a_head_leads_on_where_no_other_has_led);
 	tcase_add_test(t, the_next_head_knows_from_those_who_come_when_the_others_are_gone);
 	tcase_add_test(t, the_deputy_goes_first);
 	suite_add_tcase(s, t);

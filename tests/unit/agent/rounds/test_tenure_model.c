@@ -63,7 +63,8 @@ static void note(enum what_happens what, int i)
 {
 	static const char *const names[N_HAPPENINGS] = { "-", "start", "crash", "stop", "continue",
 		"cut", "cut-up", "cut-down", "cut-next", "cut-halves", "heal", "cut-ask",
-		"cut-answer", "heal-store", "late", "store-goes", "store-returns", "failure" };
+		"cut-answer", "heal-store", "late", "store-goes", "store-returns", "failure",
+		"removed" };
 	size_t n = strlen(trail);
 
 	if (n + 32 > sizeof(trail)) {
