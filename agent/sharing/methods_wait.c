@@ -90,6 +90,24 @@ void commons_barrier_answer(void *arg, void *token, const struct barrier_answer 
 		c->owner.barrier_passed(c->owner.arg);
 }
 
+/* The list may name thousands of workers, and as many get it: its text is made once. */
+static void reply_alive(
+	const struct commons *c, struct varlink_call *call, const struct members_answer *answer)
+{
+	size_t len;
+
+	if (!*answer->text) {
+		_cleanup_json_ json_t *p = json_object();
+
+		json_put(p, "alive", sharing_names_json(c, answer->slots, answer->n));
+		*answer->text = json_dump_text(p, &len);
+	}
+	if (*answer->text)
+		varlink_reply_text(call, *answer->text, strlen(*answer->text));
+	else
+		sharing_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+}
+
 void commons_members_answer(void *arg, void *token, const struct members_answer *answer)
 {
 	struct commons *c = arg;
@@ -104,11 +122,13 @@ void commons_members_answer(void *arg, void *token, const struct members_answer 
 			c, call, answer->status, answer->message, answer->slots, answer->n);
 		return;
 	}
+	if (kind == WAIT_ALIVE) {
+		reply_alive(c, call, answer);
+		return;
+	}
 	p = json_object();
 	if (kind == WAIT_ERROR)
 		json_put(p, "error", sharing_error_json(c, answer->error));
-	if (kind == WAIT_ALIVE)
-		json_put(p, "alive", sharing_names_json(c, answer->slots, answer->n));
 	varlink_reply(call, p);
 }
 
@@ -160,12 +180,13 @@ static bool is_default_member(const struct commons *c, const struct worker *w, b
 	return !present || !(w->on_purpose || members_left(c->members, w->slot));
 }
 
-/* The default members; only slot where the first caller of the barrier (NULL: none) has fixed the
- * others. */
+/* The default members; only slot where the first caller of the barrier (NULL: of Alive) has fixed
+ * the others. */
 static int default_members(
 	const struct commons *c, const char *barrier, int slot, int **ret, size_t *ret_n)
 {
-	bool begun = barrier && barriers_begun_default(c->barriers, barrier, loop_now_ms());
+	bool begun = barrier ? barriers_begun_default(c->barriers, barrier, loop_now_ms())
+			     : members_begun_default(c->members, slot);
 	int *set = calloc(begun ? 1 : (size_t)commons_count(c) + 1, sizeof(*set));
 	size_t n = 0;
 
@@ -330,18 +351,20 @@ int sharing_cancel_barrier(struct varlink_call *call, json_t *p, void *arg)
 int sharing_alive(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct commons *c = sharing_commons_of(call);
+	const json_t *members = json_get_array(p, "members");
 	uint64_t deadline = deadline_of(p, loop_now_ms());
 	_cleanup_free_ int *set = NULL;
 	struct sharing_wait *x;
 	size_t n = 0;
 	int r;
 
-	if (members_of(c, call, json_get_array(p, "members"), NULL, &set, &n) != 0)
+	if (members_of(c, call, members, NULL, &set, &n) != 0)
 		return 0;
 	x = wait_new(c, call, WAIT_ALIVE);
 	if (!x)
 		return 0;
-	r = members_wait_alive(c->members, sharing_slot_of(call), set, n, deadline, x);
+	r = (members ? members_wait_alive : members_wait_alive_default)(
+		c->members, sharing_slot_of(call), set, n, deadline, x);
 	if (r < 0)
 		return wait_failed(x, r);
 	deadline_added(c, deadline);

@@ -135,6 +135,7 @@ int members_started(struct members *m, int slot, bool recoverable, bool observer
 		.known = true, .alive = true, .recoverable = recoverable, .observer = observer
 	};
 	members_error_over(m, slot);
+	members_waits_started(m);
 	members_drain(m);
 	return 0;
 }

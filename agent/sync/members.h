@@ -42,6 +42,8 @@ struct members_answer {
 	const int *slots; /* sorted. ALIVE: the living, or on failure those that have not called.
 			     LEAVE: on failure those that have not left (empty without memory) */
 	size_t n;
+	char **text; /* ALIVE, OK: room for what the callback makes of slots, NULL at first; all
+			that get the same slots share it; the last one frees it */
 };
 typedef void (*members_answer_fn)(void *arg, void *token, const struct members_answer *answer);
 /* Gets the first error of the attempt that counts for the group. May be NULL. */
@@ -108,6 +110,14 @@ _must_check_ int members_wait_error(struct members *m, uint64_t deadline_ms, voi
  */
 _must_check_ int members_wait_alive(
 	struct members *m, int slot, const int *set, size_t n, uint64_t deadline_ms, void *token);
+/*
+ * The same for a caller without a list, whose set is the default one: the set of the first such
+ * caller that waits. While members_begun_default() is true, the caller may pass slot alone.
+ */
+_must_check_ int members_wait_alive_default(
+	struct members *m, int slot, const int *set, size_t n, uint64_t deadline_ms, void *token);
+/* True when a caller without a list waits, and slot is one of its set. */
+bool members_begun_default(const struct members *m, int slot);
 /*
  * slot leaves. The answer comes when all of the default set, except recoverable members, have left
  * or ended well. The earliest deadline fails the leave for all, later ones too (DEADLINE_EXCEEDED,

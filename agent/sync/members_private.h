@@ -24,6 +24,7 @@ struct members_box {
 struct members_reply {
 	unsigned refs;
 	char message[512];
+	char *text; /* of the callback; owned */
 	size_t n;
 	int slots[];
 };
@@ -59,6 +60,7 @@ struct members_query {
 	struct members_waits waits;
 	struct members_reply *reply; /* has room for the whole set; owned */
 	size_t n;
+	size_t missing;			 /* all before this one have called, or cannot */
 	struct members_caller callers[]; /* sorted */
 };
 
@@ -82,6 +84,7 @@ struct members {
 	char stop_text[512];
 	struct chain tokens, sets;
 	TAILQ_HEAD(, members_query) queries;
+	struct members_query *everyone; /* of callers without a list; or NULL */
 	struct members_waits error_waits, leave_waits, ready;
 	uint64_t deadline_ms; /* the next one, if known */
 	bool deadline_known;
@@ -106,7 +109,9 @@ struct members_box *members_box_new(
 void members_drain(struct members *m);
 /* The group has got an error: decides the waits for it. */
 void members_waits_error(struct members *m);
-/* slot has started, ended or left: decides what depends on that. */
+/* A worker has started: it has to call, too. */
+void members_waits_started(struct members *m);
+/* slot has ended or left: decides what depends on that. */
 void members_waits_changed(struct members *m);
 void members_waits_ended(struct members *m, int slot);
 /* Gives all waits this answer. text must outlive it. */

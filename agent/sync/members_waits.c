@@ -8,8 +8,10 @@
 
 void members_reply_unref(struct members_reply *o)
 {
-	if (o && --o->refs == 0)
-		free(o);
+	if (!o || --o->refs)
+		return;
+	free(o->text);
+	free(o);
 }
 
 struct members_reply *members_reply_new(size_t n)
@@ -70,6 +72,7 @@ static void members_answer_wait(struct members *m, struct members_wait *w)
 		answer.message = o->message;
 		answer.slots = o->slots;
 		answer.n = o->n;
+		answer.text = &o->text;
 	}
 	members_wait_free(m, w);
 	m->opt.answer(m->opt.arg, token, &answer);
@@ -95,13 +98,15 @@ void members_drain(struct members *m)
 
 /* --- calls of ALIVE --- */
 
-static struct members_caller *members_caller(struct members_query *q, int slot)
+static struct members_caller *members_caller(const struct members_query *q, int slot)
 {
 	return bsearch(&slot, q->callers, q->n, sizeof(q->callers[0]), members_compare);
 }
 
 static void members_query_free(struct members *m, struct members_query *q)
 {
+	if (m->everyone == q)
+		m->everyone = NULL;
 	TAILQ_REMOVE(&m->queries, q, link);
 	chain_remove(&m->sets, &q->node);
 	members_reply_unref(q->reply);
@@ -121,6 +126,7 @@ static void members_wait_remove(struct members *m, struct members_wait *w)
 	if (!q)
 		return;
 	members_caller(q, w->slot)->calls--;
+	q->missing = 0;
 	if (TAILQ_EMPTY(&q->waits))
 		members_query_free(m, q);
 }
@@ -150,10 +156,11 @@ static bool members_may_call(const struct members *m, int slot)
 }
 
 /* True when every member of the set that can call has called. */
-static bool members_query_complete(const struct members *m, const struct members_query *q)
+static bool members_query_complete(const struct members *m, struct members_query *q)
 {
-	for (size_t i = 0; i < q->n; i++)
-		if (!q->callers[i].calls && members_may_call(m, q->callers[i].slot))
+	for (; q->missing < q->n; q->missing++)
+		if (!q->callers[q->missing].calls &&
+			members_may_call(m, q->callers[q->missing].slot))
 			return false;
 	return true;
 }
@@ -230,12 +237,21 @@ void members_waits_error(struct members *m)
 	members_leave_check(m);
 }
 
+void members_waits_started(struct members *m)
+{
+	struct members_query *q;
+
+	TAILQ_FOREACH (q, &m->queries, link)
+		q->missing = 0;
+}
+
 void members_waits_changed(struct members *m)
 {
 	struct members_query *next;
 
 	for (struct members_query *q = TAILQ_FIRST(&m->queries); q; q = next) {
 		next = TAILQ_NEXT(q, link);
+		q->missing = 0;
 		if (members_query_complete(m, q))
 			members_query_answer(m, q);
 	}
@@ -331,6 +347,14 @@ int members_wait_error(struct members *m, uint64_t deadline_ms, void *token)
 	return 0;
 }
 
+static bool members_is_sorted(const int *set, size_t n)
+{
+	for (size_t i = 1; i < n; i++)
+		if (set[i - 1] >= set[i])
+			return false;
+	return true;
+}
+
 /* A sorted copy without duplicates; owned. */
 static int members_sorted(const int *set, size_t n, int **ret, size_t *ret_n)
 {
@@ -341,7 +365,8 @@ static int members_sorted(const int *set, size_t n, int **ret, size_t *ret_n)
 		return -ENOMEM;
 	if (n > 0)
 		memcpy(own, set, n * sizeof(int));
-	qsort(own, n, sizeof(int), members_compare);
+	if (!members_is_sorted(own, n))
+		qsort(own, n, sizeof(int), members_compare);
 	for (size_t i = 0; i < n; i++)
 		if (k == 0 || own[i] != own[k - 1])
 			own[k++] = own[i];
@@ -350,15 +375,19 @@ static int members_sorted(const int *set, size_t n, int **ret, size_t *ret_n)
 	return 0;
 }
 
-/* Adds the wait to the query with this set. */
-static int members_query_add(struct members *m, struct members_wait *w, const int *set, size_t n)
+/* Adds the wait to the query with this set, or to that of all callers without one. */
+static int members_query_add(
+	struct members *m, struct members_wait *w, const int *set, size_t n, bool everyone)
 {
-	struct members_query *q = members_query_find(m, set, n);
+	bool begun = everyone && members_begun_default(m, w->slot);
+	struct members_query *q = begun ? m->everyone : members_query_find(m, set, n);
 
 	if (!q)
 		q = members_query_new(m, set, n);
 	if (!q)
 		return -ENOMEM;
+	if (everyone)
+		m->everyone = q;
 	w->query = q;
 	members_caller(q, w->slot)->calls++;
 	members_wait_at(m, w, &q->waits);
@@ -367,8 +396,13 @@ static int members_query_add(struct members *m, struct members_wait *w, const in
 	return 0;
 }
 
-int members_wait_alive(
-	struct members *m, int slot, const int *set, size_t n, uint64_t deadline_ms, void *token)
+bool members_begun_default(const struct members *m, int slot)
+{
+	return m->everyone && members_caller(m->everyone, slot);
+}
+
+static int members_wait_living(struct members *m, int slot, const int *set, size_t n, bool everyone,
+	uint64_t deadline_ms, void *token)
 {
 	_cleanup_free_ int *own = NULL;
 	struct members_wait *w;
@@ -385,13 +419,25 @@ int members_wait_alive(
 		members_wait_ready(m, w, STATUS_INVALID_ARGUMENT,
 			"members: expected the calling worker among them", NULL, NULL);
 	else
-		r = members_query_add(m, w, own, n);
+		r = members_query_add(m, w, own, n, everyone);
 	if (r < 0) {
 		chain_remove(&m->tokens, &w->node);
 		free(w);
 	}
 	members_drain(m);
 	return r;
+}
+
+int members_wait_alive(
+	struct members *m, int slot, const int *set, size_t n, uint64_t deadline_ms, void *token)
+{
+	return members_wait_living(m, slot, set, n, false, deadline_ms, token);
+}
+
+int members_wait_alive_default(
+	struct members *m, int slot, const int *set, size_t n, uint64_t deadline_ms, void *token)
+{
+	return members_wait_living(m, slot, set, n, true, deadline_ms, token);
 }
 
 void members_forget(struct members *m, void *token)

@@ -23,6 +23,7 @@ struct answered {
 static struct members *m;
 static struct answered answers[256];
 static int n_answers;
+static int n_texts; /* made of lists of the living */
 static void (*in_callback)(intptr_t token);
 
 static inline const char *name_of(void *arg, int slot)
@@ -45,6 +46,10 @@ static inline void on_answer(void *arg, void *token, const struct members_answer
 	if (a->error) {
 		t->error_slot = a->error->slot;
 		t->error_code = a->error->code;
+	}
+	if (a->text && a->status == STATUS_OK && !*a->text) {
+		n_texts++;
+		*a->text = strdup("list");
 	}
 	for (size_t i = 0; i < a->n; i++) {
 		if (i > 0 && a->slots[i - 1] >= a->slots[i])

@@ -203,8 +203,10 @@ START_TEST(all_callers_get_the_same_living_members)
 	alive(0, set, 4, 1);
 	alive(2, same, 5, 2);
 	ck_assert_int_eq(n_answers, 0);
+	n_texts = 0;
 	alive(1, set, 4, 3);
 	ck_assert_int_eq(n_answers, 3);
+	ck_assert_int_eq(n_texts, 1);
 	for (int i = 1; i <= 3; i++) {
 		ck_assert_int_eq(answer_of(i)->status, STATUS_OK);
 		ck_assert_uint_eq(answer_of(i)->slots, 7);

@@ -223,6 +223,18 @@ static struct model world;
 static uint64_t world_now;
 static intptr_t world_token;
 
+/* A default set, which is that of all slots here, is a set like any other. */
+static int world_wait_alive(
+	int slot, const int *members, size_t n, uint64_t deadline, intptr_t token)
+{
+	bool begun = n == SLOTS && members_begun_default(m, slot);
+
+	if (n < SLOTS || (token % 3 == 0 && !begun))
+		return members_wait_alive(m, slot, members, n, deadline, (void *)token);
+	return members_wait_alive_default(
+		m, slot, begun ? &slot : members, begun ? 1 : n, deadline, (void *)token);
+}
+
 static void world_wait(char kind, int slot, unsigned set, uint64_t deadline)
 {
 	intptr_t token = ++world_token;
@@ -236,7 +248,7 @@ static void world_wait(char kind, int slot, unsigned set, uint64_t deadline)
 	if (kind == 'e')
 		r = members_wait_error(m, deadline, (void *)token);
 	else if (kind == 'a')
-		r = members_wait_alive(m, slot, members, n, deadline, (void *)token);
+		r = world_wait_alive(slot, members, n, deadline, token);
 	else
 		r = members_leave(m, slot, deadline, (void *)token);
 	if (r != 0)
