@@ -64,7 +64,8 @@ static void head_admit(struct head *h, const struct round_order *o)
 	x->recording = x->recorded = x->known = x->vacated = false;
 	LIST_REMOVE(x, entry);
 	x->sharing = sharing_host_new(h->sharing, x);
-	lease_add(&h->leases, &x->lease, hosts_now_ms());
+	x->admitted_ms = hosts_now_ms();
+	lease_add(&h->leases, &x->lease, x->admitted_ms);
 	events_add(supervisor_events(h->hosts->sv), "host-joined", h->attempt, -1,
 		json_pack("{s:s, s:s}", "host", head_host_name(h, o->host), "address", x->address),
 		"host %s has joined", head_host_name(h, o->host));

@@ -285,6 +285,8 @@ static int hear_prepared(struct head_host *x, const json_t *p, struct error *err
 
 	if (r < 0)
 		return r;
+	if (x->acked_ms < x->admitted_ms) /* it has had the answer to its JOIN */
+		x->acked_ms = x->admitted_ms;
 	free(x->master_addr);
 	x->master_addr = addr ? strdup(addr) : NULL;
 	x->master_port = (int)json_get_int(p, "master_port", 0);

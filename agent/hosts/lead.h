@@ -69,7 +69,7 @@ enum { LEAD_SECRET = 65 };
 /* A key as etcd had it. */
 struct lead_entry {
 	int64_t revision; /* of its last write; 0: there is no such key */
-	int64_t created, lease;
+	int64_t lease;
 	json_t *value; /* an object; owned, or NULL */
 };
 
@@ -94,14 +94,13 @@ struct lead {
 	struct etcd_call *note;
 	struct loop_timer *patience; /* until it notes that */
 	uint64_t yields_ms;	     /* it does not want to lead until then */
-	int64_t secret_of;	     /* the revision of the run that hosts->tls has the secret of */
 
 	/* A claim under way. */
 	struct link_resolve *resolve;
 	struct link_addresses addresses; /* where this host may listen */
 	size_t endpoint;		 /* which of etcd's is looked up */
-	char secret[LEAD_SECRET];
-	bool slow; /* it failed in a way that would fail again at once */
+	char secret[LEAD_SECRET];	 /* of hosts->tls, unless there is a token file */
+	bool slow;			 /* it failed in a way that would fail again at once */
 
 	/* This host's own claim, and lead. */
 	struct head *candidate; /* listens already, and becomes the head when the claim holds */

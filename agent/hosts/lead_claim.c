@@ -37,12 +37,15 @@ int lead_take_secret(struct lead *l, struct error *err)
 	const struct link_tls_options o = { .token = z->token_file ? NULL : secret,
 		.token_file = z->token_file };
 
-	if (l->hosts->tls && (z->token_file || l->secret_of == l->seen[LEAD_RUN].created))
+	/* An etcd that has lost all may have the next secret at the revision of this one. */
+	if (l->hosts->tls &&
+		(z->token_file || (secret && !strncmp(l->secret, secret, LEAD_SECRET - 1))))
 		return 0;
 	claim_drop_secret(l);
 	if (!secret && !z->token_file)
 		return error_set(err, -EPROTO, "%s in etcd has no secret", l->keys[LEAD_RUN]);
-	l->secret_of = l->seen[LEAD_RUN].created;
+	if (secret)
+		snprintf(l->secret, sizeof(l->secret), "%s", secret);
 	return link_tls_new(&o, &l->hosts->tls, err);
 }
 
@@ -71,7 +74,6 @@ static void claim_answered(void *arg, const struct etcd_answer *a)
 	} else {
 		l->revision = a->revision;
 		if (!l->seen[LEAD_RUN].value) {
-			l->secret_of = l->seen[LEAD_RUN].created = a->revision;
 			l->seen[LEAD_RUN].revision = a->revision;
 			l->seen[LEAD_RUN].value = lead_run_json(l->secret, l->candidate->settings);
 		}
@@ -147,7 +149,6 @@ static int claim_secret(struct lead *l, struct error *err)
 	const struct link_tls_options o = { .token = l->secret };
 
 	claim_drop_secret(l);
-	l->secret_of = 0;
 	if (lead_secret(l->secret) < 0)
 		return error_set(err, -EIO, "no random numbers");
 	return z->token_file ? 0 : link_tls_new(&o, &l->hosts->tls, err);
@@ -383,7 +384,7 @@ static void regain_failed(struct lead *l, const char *text)
 /* The rest that this host has had there follows. */
 static void regain_refill(struct lead *l)
 {
-	l->seen[LEAD_RUN].created = l->seen[LEAD_RUN].revision = l->secret_of = l->revision;
+	l->seen[LEAD_RUN].revision = l->revision;
 	l->edition_due = l->edition;
 	lead_keys_refill(l);
 }

@@ -45,7 +45,6 @@ int lead_entry_read(struct lead_entry *e, const struct etcd_result *result)
 	if (!found)
 		return 0;
 	e->revision = found->mod_revision;
-	e->created = found->create_revision;
 	e->lease = found->lease;
 	e->value = json_loadb(found->value, found->len, JSON_REJECT_DUPLICATES, &at);
 	if (json_is_object(e->value))

@@ -194,6 +194,7 @@ struct head_host {
 	/* Where etcd elects the head. */
 	bool recording, recorded, known; /* it is in the state that is being written; may be in
 					    that which etcd has; is in that */
+	uint64_t admitted_ms;		 /* when its JOIN was answered */
 	uint64_t acked_ms;	   /* when the newest answer was sent that it has acknowledged */
 	json_t *join;		   /* waits until etcd confirms that this host leads; owned */
 	bool save_due, save_asked; /* it has yet to save its workers; waits until all have */

@@ -75,8 +75,9 @@ bool tenure_confirmed(const struct tenure *t, uint64_t now_ms);
 /* The time from which on this host leads no more, where nothing comes until then. acked_ms: when
  * the oldest answer was sent among the newest that each host of the last round in the store has
  * acknowledged; TENURE_NEVER: there is no such host. A JOIN acknowledges nothing, since its answer
- * may be lost: 0 until a beat does, or what the host has acknowledged before. While it is not known
- * whether a write has happened, the hosts are those of the round before it, and of its own. */
+ * may be lost: 0 until a beat or PREPARED does, or what the host has acknowledged before. While it
+ * is not known whether a write has happened, the hosts are those of the round before it, and of its
+ * own. */
 uint64_t tenure_until_ms(const struct tenure *t, uint64_t acked_ms);
 
 /* ---- the head after it ---- */

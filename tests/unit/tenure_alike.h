@@ -156,6 +156,7 @@ static void mix_known(
 	uint64_t before = 0;
 
 	mix_time(h, k->acked_ms);
+	mix_time(h, k->admitted_ms);
 	mix(h, k->join.kind ? a->session - k->join.session + 1 : 0);
 	if (k->join.kind) {
 		mix(h, k->join.age_ms);

@@ -84,7 +84,7 @@ static int head_admits(struct head *h, const struct round_order *o, const struct
 	k->session = join->session;
 	lease_add(&h->leases, &k->held, w.now);
 	memset(k->answer_ms, 0, sizeof(k->answer_ms));
-	k->answer_ms[1] = w.now;
+	k->answer_ms[1] = k->admitted_ms = w.now;
 	return i;
 }
 
@@ -329,6 +329,8 @@ static void head_hears(struct whost *a, int i, const struct message *m)
 	} else {
 		int what = m->kind == SAYS_GUARD ? HOST_EV_LOST : m->what;
 
+		if (what == HOST_EV_PREPARED && k->acked_ms < k->admitted_ms)
+			k->acked_ms = k->admitted_ms;
 		if (round_hear(a->h.round, k->number, what, m->number, w.now) < 0)
 			wrong("a host says what none may say");
 		head_orders(a, NULL);

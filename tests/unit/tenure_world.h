@@ -69,6 +69,7 @@ struct known {
 	uint32_t session; /* that is a member; 0: one before this head */
 	struct lease_held held;
 	uint64_t answer_ms[LEASE_BEATS]; /* when its beats were answered */
+	uint64_t admitted_ms;		 /* when its JOIN was answered */
 	uint64_t acked_ms;		 /* the newest answer that it has acknowledged; 0: none */
 	struct message join;		 /* waits until the lead is confirmed */
 };
