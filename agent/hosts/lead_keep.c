@@ -17,6 +17,7 @@
 
 enum {
 	KEEP_END_TTL_S = 60,
+	KEEP_RESIGN_MS = 100, /* between two tries */
 };
 
 static void keep_remove(struct lead *l);
@@ -183,6 +184,8 @@ static void keep_renew(void *arg)
 	loop_timer_arm(l->renew, (uint64_t)l->hosts->spec->rendezvous.lease_ms / 5);
 	if (!lead_confirmed(l) || l->refused)
 		head_go_on_without(l->hosts->head);
+	if (l->resigning)
+		lead_flush(l);
 	lead_reach_look(l);
 	(void)head_tell_missing(l->hosts->head);
 	lead_regain_try(l);
@@ -473,12 +476,15 @@ static void keep_resigned(void *arg, const struct etcd_answer *a)
 	struct lead *l = arg;
 
 	l->write = NULL;
-	if (a->status != STATUS_OK)
+	if (a->status != STATUS_OK) {
 		lead_tell(l, a->text);
-	if (a->status == STATUS_OK && a->succeeded && !l->yielding)
-		lead_part(l); /* others may have left meanwhile */
-	else
+		l->removing = false;
+		loop_timer_arm(l->renew, KEEP_RESIGN_MS);
+	} else if (!l->yielding) {
+		lead_part(l); /* others may have left meanwhile, or lead since a try before */
+	} else {
 		lead_removed(l);
+	}
 }
 
 /* All that the next head is to find stands there first. */

@@ -130,6 +130,19 @@ def test_the_host_that_leads_can_leave(group):
     assert [r.rc for r in group.succeed(second)] == [0, 0]
 
 
+def test_a_host_that_leaves_hands_the_lead_over_as_soon_as_etcd_answers(group):
+    first = group.start_led(0).wait_round(0, 1, 2)
+    group.etcd.pause()
+    group.runs[0].signal(signal.SIGTERM)
+    group.runs[0].wait_err("etcd: ")  # it has asked once
+    group.etcd.go_on()
+    assert group.runs[0].wait().rc == 143
+    assert group.leader() != 0
+    group.runs[0] = None
+    second = group.wait_round(1, 2, after=first)
+    assert [r.rc for r in group.succeed(second)] == [0, 0]
+
+
 def test_a_claim_whose_answer_comes_late_is_found_to_be_the_lead(box):
     """The others know before its own host does who leads, and wait there until that knows it, too."""
     group = EtcdGroup(box, 3, "2:3", lease_ms=2 * LEASE_MS)
