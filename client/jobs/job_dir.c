@@ -97,7 +97,8 @@ static int job_dir_check(const char *path, struct error *err)
 }
 
 /* A job gets nothing from the shell that "update" is called in, so that its file says all. */
-static int job_dir_complete(const char *path, const char *name, json_t *doc, json_t **ret)
+static int job_dir_complete(
+	const char *path, const char *name, json_t *doc, json_t **ret, struct error *err)
 {
 	_cleanup_(spec_freep) struct spec *spec = NULL;
 	const char *home = geteuid() ? getenv("HOME") : NULL;
@@ -110,9 +111,9 @@ static int job_dir_complete(const char *path, const char *name, json_t *doc, jso
 	if (!r)
 		r = json_put(doc, "origin", json_string(path));
 	if (!r)
-		r = spec_parse(doc, &spec, NULL);
+		r = spec_parse(doc, &spec, err);
 	*ret = r ? NULL : spec_to_json(spec);
-	return *ret ? 0 : -ENOMEM;
+	return *ret ? 0 : r ? r : -ENOMEM;
 }
 
 static int job_dir_wrong(struct job_dir *d, const char *path, char *const *lines)
@@ -138,7 +139,11 @@ static int job_dir_read_file(struct job_dir *d, const char *path, const char *na
 	if (r == -EBADMSG)
 		return job_dir_wrong(d, path, file.problems);
 	if (!r)
-		r = job_dir_complete(path, name, file.doc, &spec);
+		r = job_dir_complete(path, name, file.doc, &spec, &err);
+	if (r == -EINVAL) {
+		error_prefix(&err, "%s", path);
+		return job_dir_wrong(d, path, line);
+	}
 	if (r < 0)
 		return r;
 	d->files[d->n] = (struct plan_file){ .path = strdup(path), .spec = spec };

@@ -10,6 +10,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -289,7 +290,7 @@ static int update_check_names(
 }
 
 static int update_from(
-	struct ctl *ctl, const struct args *args, const char *dir, bool boot, bool dry)
+	struct ctl *ctl, const struct args *args, const char *dir, bool boot, bool dry, bool gone)
 {
 	_cleanup_(update_runs_fini) struct update_runs runs = { 0 };
 	_cleanup_(job_dir_fini) struct job_dir files = { 0 };
@@ -316,7 +317,8 @@ static int update_from(
 		.boot = boot };
 	if (plan_make(&in, &plan, &err) < 0)
 		return ctl_error(ctl, CTL_USAGE, "%s", err.text);
-	r = update_check_names(ctl, args, &plan, dir);
+	/* A disabled job that is not active has no step. */
+	r = gone ? 0 : update_check_names(ctl, args, &plan, dir);
 	if (!r)
 		r = update_run(ctl, args, &plan, dry);
 	return r ? r : wrong;
@@ -326,9 +328,10 @@ static int update_from(
 static char *update_dir(const struct args *args)
 {
 	const char *given = args_get(args, "dir");
-	char *dir = given ? realpath(given, NULL) : job_dir_default();
+	_cleanup_free_ char *named = given ? strdup(given) : job_dir_default();
+	char *dir = named ? realpath(named, NULL) : NULL;
 
-	return dir ? dir : given ? strdup(given) : NULL;
+	return dir ? dir : TAKE_PTR(named);
 }
 
 int cmd_update(struct ctl *ctl, struct args *args)
@@ -337,7 +340,8 @@ int cmd_update(struct ctl *ctl, struct args *args)
 
 	if (!dir)
 		return ctl_error(ctl, CTL_FAILED, "out of memory");
-	return update_from(ctl, args, dir, args_has(args, "boot"), args_has(args, "dry-run"));
+	return update_from(
+		ctl, args, dir, args_has(args, "boot"), args_has(args, "dry-run"), false);
 }
 
 /* --- enable and disable --- */
@@ -363,9 +367,9 @@ static int update_rename(const char *dir, const char *name, bool enable, struct 
 			else if (disabled != enable)
 				r = 1;
 			else
-				r = rename(from, to) < 0 ? error_set(err, -errno, "%s: %s", from,
-								   strerror(errno))
-							 : 0;
+				r = renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) < 0
+					    ? error_set(err, -errno, "%s: %s", to, strerror(errno))
+					    : 0;
 		}
 		free(entries[i]);
 	}
@@ -394,7 +398,7 @@ static int update_switch(struct ctl *ctl, struct args *args, bool enable)
 	}
 	if (result || !args_has(args, "now"))
 		return result;
-	return update_from(ctl, args, dir, enable, false);
+	return update_from(ctl, args, dir, true, false, !enable);
 }
 
 int cmd_enable(struct ctl *ctl, struct args *args)

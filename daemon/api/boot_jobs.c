@@ -15,9 +15,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define BOOT_ID "/proc/sys/kernel/random/boot_id"
+
 enum { BOOT_ID_MAX = 64 };
 
 struct boot_jobs {
+	const struct daemon *daemon;
 	struct child_watch *client;
 };
 
@@ -31,21 +34,29 @@ static int boot_read(const char *path, char id[BOOT_ID_MAX])
 	return n > 0 ? 0 : -ENOENT;
 }
 
-/* Whether this is the first elasticd since the host has booted; the next one is not. */
+/* Whether no elasticd of this boot has tried to start all jobs. A container has the name of its
+ * host's boot, and its jobs ended with it. */
 static bool boot_is_new(const struct daemon *d)
 {
 	_cleanup_free_ char *path = paths_join(d->paths.state_dir, "boot");
 	char now[BOOT_ID_MAX], last[BOOT_ID_MAX];
-	int r;
 
-	if (!path || boot_read("/proc/sys/kernel/random/boot_id", now) < 0)
+	if (!path || boot_read(BOOT_ID, now) < 0)
 		return false;
-	if (boot_read(path, last) == 0 && !strcmp(now, last))
-		return false;
-	r = file_write_atomic(path, now, strlen(now), 0600, true);
+	return d->options.first_process || boot_read(path, last) < 0 || strcmp(now, last) != 0;
+}
+
+/* The next elasticd of this boot starts none. */
+static void boot_note(const struct daemon *d)
+{
+	_cleanup_free_ char *path = paths_join(d->paths.state_dir, "boot");
+	char now[BOOT_ID_MAX];
+	int r = path ? boot_read(BOOT_ID, now) : -ENOMEM;
+
+	if (!r)
+		r = file_write_atomic(path, now, strlen(now), 0600, true);
 	if (r < 0)
-		log_warning("%s: %s", path, strerror(-r));
-	return true;
+		log_warning("%s: %s", path ? path : "boot", strerror(-r));
 }
 
 static void on_client_end(void *arg, int code, int status)
@@ -53,6 +64,8 @@ static void on_client_end(void *arg, int code, int status)
 	struct boot_jobs *b = arg;
 
 	b->client = child_watch_free(b->client);
+	if (code == CLD_EXITED && !b->daemon->leaving)
+		boot_note(b->daemon);
 	if (code != CLD_EXITED || status)
 		log_warning("not all jobs of jobs.d were started: elasticctl update has said why");
 }
@@ -104,9 +117,15 @@ struct boot_jobs *boot_jobs_begin(struct daemon *d)
 	struct boot_jobs *b = NULL;
 	int r;
 
-	if (!boot_is_new(d) || !dir || access(dir, F_OK) < 0)
+	if (!dir || !boot_is_new(d))
 		return NULL;
+	if (access(dir, F_OK) < 0) {
+		boot_note(d);
+		return NULL;
+	}
 	b = calloc(1, sizeof(*b));
+	if (b)
+		b->daemon = d;
 	r = b ? start_client(b, d, dir) : -ENOMEM;
 	if (r == 0)
 		return b;

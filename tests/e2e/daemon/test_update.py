@@ -78,6 +78,10 @@ def test_a_wrong_file_changes_nothing(files, daemon):
     assert "nothing was changed" in answer.err
     assert not files.states()
     (files.dir / "b.yaml").unlink()
+    files.write("no name", "hang")
+    answer = files.update()
+    assert answer.rc == 2 and "no name.json: name: a job's name is" in answer.err, answer
+    (files.dir / "no name.json").unlink()
     (files.dir / "a.json").chmod(0o666)
     answer = files.update()
     assert answer.rc == 2 and "a.json: others may write it: not read" in answer.err
@@ -95,6 +99,13 @@ def test_jobs_are_disabled_and_enabled(files, box, daemon):
     r = box.ctl("enable", "--now", f"--dir={files.dir}", "a")
     assert r.rc == 0 and "started a" in r.out
     assert daemon.wait("a", until="running")["state"] == "running"
+    assert box.ctl("stop", "b").rc == 0
+    (files.dir / "wrong.json").write_text("{")
+    r = box.ctl("disable", "--now", f"--dir={files.dir}", "b")
+    assert "b is disabled" in r.out and "no file" not in r.err, "there is nothing to stop"
+    (files.dir / "b.json").write_text("{}")
+    r = box.ctl("disable", f"--dir={files.dir}", "b")
+    assert r.rc == 1 and "b.json.disabled: File exists" in r.err
     r = box.ctl("enable", f"--dir={files.dir}", "x")
     assert r.rc == 1 and "no file in" in r.err
 
@@ -122,6 +133,7 @@ def test_after_a_boot_elasticd_starts_the_jobs_once(box):
     daemon.call("Stop", job="a")
     daemon.wait("a")
     # Another elasticd of this boot leaves what a person has stopped.
+    wait_file(daemon.state / "boot")
     daemon.restart()
     assert files.states() == {"a": "stopped", "done": "succeeded"}
     box.path("a").unlink()
