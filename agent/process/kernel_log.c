@@ -153,7 +153,7 @@ bool kernel_log_take_trap(struct kernel_log *k, pid_t pid, bool *ret_sure, char 
 	return true;
 }
 
-bool kernel_log_find_xid(const struct kernel_log *k, pid_t pid, char *text)
+bool kernel_log_find_xid(const struct kernel_log *k, pid_t pid, bool *ret_sure, char *text)
 {
 	int found = k && k->xids.n ? 0 : -1;
 
@@ -162,7 +162,9 @@ bool kernel_log_find_xid(const struct kernel_log *k, pid_t pid, char *text)
 			found = i;
 			break;
 		}
-	if (found >= 0)
-		snprintf(text, KERNEL_LOG_TEXT, "%s", k->xids.lines[found].text);
-	return found >= 0;
+	if (found < 0)
+		return false;
+	*ret_sure = k->xids.lines[found].pid == pid;
+	snprintf(text, KERNEL_LOG_TEXT, "%s", k->xids.lines[found].text);
+	return true;
 }

@@ -30,5 +30,5 @@ void kernel_log_read(struct kernel_log *k);
 /* The line of a bad access of process pid, or else, with sure false, one of a process that no
  * worker is, such as a thread of it or its child. Each is returned once. false: there is none. */
 bool kernel_log_take_trap(struct kernel_log *k, pid_t pid, bool *ret_sure, char *text);
-/* The first error of a GPU that names pid, else the first of any. */
-bool kernel_log_find_xid(const struct kernel_log *k, pid_t pid, char *text);
+/* The first error of a GPU that names pid, else, with sure false, the first of any. */
+bool kernel_log_find_xid(const struct kernel_log *k, pid_t pid, bool *ret_sure, char *text);

@@ -137,7 +137,7 @@ void oom_begin(struct oom *o)
 		cgroup_find("memory", &mount, &own);
 	oom_climb(o, own, true);
 	o->kills = oom_count(o);
-	o->begun = true;
+	o->begun = o->kills >= 0;
 }
 
 static void oom_find_limit(const struct oom *o, struct oom_sight *s)
@@ -146,7 +146,7 @@ static void oom_find_limit(const struct oom *o, struct oom_sight *s)
 		const struct oom_level *l = &o->levels[i];
 		const char *name = strrchr(l->dir, '/');
 
-		if (oom_reached(o, i) <= l->reached)
+		if (l->reached < 0 || oom_reached(o, i) <= l->reached)
 			continue;
 		s->limit = oom_number(l->dir, o->v1 ? "memory.limit_in_bytes" : "memory.max", NULL);
 		snprintf(s->group, sizeof(s->group), "%s", name ? name + 1 : l->dir);

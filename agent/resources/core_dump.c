@@ -154,6 +154,7 @@ static int core_search_place(struct core_search *c, const struct resources *x,
 	bool adds = file_read("/proc/sys/kernel/core_uses_pid", 16, &uses_pid, NULL) == 0 &&
 		    *uses_pid == '1';
 	char dir[PATH_MAX];
+	size_t n;
 	int r = core_dump_name(pattern, adds, w->pid, dir, sizeof(dir), c->name, sizeof(c->name));
 
 	if (r < 0)
@@ -166,8 +167,9 @@ static int core_search_place(struct core_search *c, const struct resources *x,
 		snprintf(c->dir, sizeof(c->dir), "%s", dir);
 	if (*dir == '/' || !*dir)
 		return 0;
-	r = snprintf(c->dir + strlen(c->dir), sizeof(c->dir) - strlen(c->dir), "/%s", dir);
-	return r < PATH_MAX ? 0 : -ENAMETOOLONG;
+	n = strlen(c->dir);
+	r = snprintf(c->dir + n, sizeof(c->dir) - n, "/%s", dir);
+	return (size_t)r < sizeof(c->dir) - n ? 0 : -ENAMETOOLONG;
 }
 
 static void core_dump_search(struct resources *x, struct worker *w, const char *pattern)

@@ -15,13 +15,13 @@ static bool kernel_logs(int signo)
 void kernel_note_end(struct resources *x, struct worker *w)
 {
 	char line[KERNEL_LOG_TEXT], xid[KERNEL_LOG_TEXT], note[KERNEL_LOG_TEXT + 32];
-	bool sure = true, trap, gpu;
+	bool sure = true, sure_gpu = true, trap, gpu;
 
 	if (!worker_bad_exit(w) || w->exit.error || w->stop_us || w->on_purpose)
 		return;
 	kernel_log_read(x->kernel);
 	trap = kernel_logs(w->exit.signal) && kernel_log_take_trap(x->kernel, w->pid, &sure, line);
-	gpu = kernel_log_find_xid(x->kernel, w->pid, xid);
+	gpu = kernel_log_find_xid(x->kernel, w->pid, &sure_gpu, xid);
 	if (!trap && !gpu)
 		return;
 	if (asprintf(&w->exit.kernel, "%s%s%s", trap ? line : "", trap && gpu ? "; " : "",
@@ -30,6 +30,7 @@ void kernel_note_end(struct resources *x, struct worker *w)
 	/* In one line without what is about the CPU. */
 	if (trap && strstr(line, " likely on CPU "))
 		*strstr(line, " likely on CPU ") = '\0';
-	snprintf(note, sizeof(note), ", %skernel: %s", sure ? "" : "perhaps ", trap ? line : xid);
+	snprintf(note, sizeof(note), ", %skernel: %s", (trap ? sure : sure_gpu) ? "" : "perhaps ",
+		trap ? line : xid);
 	worker_note_exit(w, note);
 }

@@ -84,17 +84,19 @@ END_TEST
 
 START_TEST(errors_of_gpus_are_found_by_process)
 {
-	ck_assert(!kernel_log_find_xid(klog, 71, text));
+	ck_assert(!kernel_log_find_xid(klog, 71, &sure, text));
 	logs("4,1,2,-;NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen "
 	     "off the bus.");
 	logs("4,1,2,-;NVRM: Xid (PCI:0000:5e:00): 31, pid=71, name=train, Ch 00000008");
 	kernel_log_read(klog);
-	ck_assert(kernel_log_find_xid(klog, 71, text));
+	ck_assert(kernel_log_find_xid(klog, 71, &sure, text));
 	ck_assert_ptr_nonnull(strstr(text, "): 31, pid=71"));
-	ck_assert(kernel_log_find_xid(klog, 72, text));
+	ck_assert(sure);
+	ck_assert(kernel_log_find_xid(klog, 72, &sure, text));
 	ck_assert_ptr_nonnull(strstr(text, "): 79, "));
+	ck_assert(!sure);
 	kernel_log_begin(klog);
-	ck_assert(!kernel_log_find_xid(klog, 71, text));
+	ck_assert(!kernel_log_find_xid(klog, 71, &sure, text));
 }
 END_TEST
 
@@ -104,7 +106,7 @@ START_TEST(a_log_that_cannot_be_read_says_nothing)
 	kernel_log_begin(NULL);
 	kernel_log_read(NULL);
 	ck_assert(!kernel_log_take_trap(NULL, 71, &sure, text));
-	ck_assert(!kernel_log_find_xid(NULL, 71, text));
+	ck_assert(!kernel_log_find_xid(NULL, 71, &sure, text));
 }
 END_TEST
 
