@@ -359,6 +359,8 @@ bool lead_is_own(struct lead *l, const struct etcd_answer *a)
 	if (verdict == TENURE_LEADS) {
 		l->revision = l->seen[LEAD_KEY].revision;
 		l->own_lease = l->seen[LEAD_KEY].lease;
+		if (run->n)
+			l->group_lease = run->entries[0].lease;
 		return true;
 	}
 	l->anew |= verdict == TENURE_ANEW;

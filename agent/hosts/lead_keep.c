@@ -141,12 +141,14 @@ void lead_renewed(struct lead *l, int64_t number, int64_t ttl_s)
 /* etcd has not answered this host: all others try. */
 static void keep_ask(struct lead *l)
 {
-	_cleanup_json_ json_t *body =
-		json_pack("{s:I, s:[I,I]}", "number", (json_int_t)++l->renewal, "leases",
-			(json_int_t)l->own_lease, (json_int_t)l->group_lease);
+	_cleanup_json_ json_t *body = json_pack("{s:I, s:[I]}", "number", (json_int_t)++l->renewal,
+		"leases", (json_int_t)l->own_lease);
+	_cleanup_free_ char *text = NULL;
 	size_t len;
-	_cleanup_free_ char *text = body ? json_dump_text(body, &len) : NULL;
 
+	if (l->group_lease) /* another program may have put the run without one */
+		json_add(json_get_array(body, "leases"), json_integer(l->group_lease));
+	text = body ? json_dump_text(body, &len) : NULL;
 	l->asked_ms = hosts_now_ms();
 	if (text)
 		head_say_all(l->hosts->head, "Renew", text, len);

@@ -79,6 +79,8 @@ void dispatch_journal_add(struct dispatch *d, const struct queue_record *r)
 	if (!d->journal)
 		return;
 	journal_add(d->journal, r);
+	if (d->copies) /* before another file may replace this one */
+		copy_grown(&d->copy, journal_size(d->journal));
 	if (!d->uncommitted && loop_defer(supervisor_loop(d->sv), journal_commit_deferred, d) < 0)
 		journal_commit(d->journal);
 	else

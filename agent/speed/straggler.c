@@ -10,7 +10,7 @@ double straggler_lag(const int64_t *sorted, size_t n, int64_t step)
 {
 	int64_t middle = sorted[n / 2];
 
-	return middle > step ? (double)(middle - step) : 0;
+	return middle > step ? (double)middle - (double)step : 0;
 }
 
 static int straggler_order(const void *a, const void *b)

@@ -129,7 +129,7 @@ static bool watch_apart(struct speed *sp, const struct watch_role *r)
 	for (size_t i = 0; i < r->n; i++) {
 		struct speed_steps steps;
 
-		if (speed_read(sp, r->workers[i], &steps) && steps.last < first)
+		if (speed_read(sp, r->workers[i], &steps) && steps.last >= 0 && steps.last < first)
 			first = steps.last;
 	}
 	return last - first > 1;
