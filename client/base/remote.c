@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define OWN_PREFIX "elasticctl: "
@@ -99,6 +100,14 @@ static void become_ssh(const struct remote *r, int fd, pid_t parent)
 	_exit(127);
 }
 
+/* One that tries for hours makes many connections. */
+static void remote_reap(struct remote *r)
+{
+	for (size_t i = 0; i < REMOTE_CHILDREN; i++)
+		if (r->children[i] && waitpid(r->children[i], NULL, WNOHANG) != 0)
+			r->children[i] = 0;
+}
+
 int remote_connect(struct remote *r, int *ret, struct error *err)
 {
 	pid_t pid, parent = getpid();
@@ -108,6 +117,7 @@ int remote_connect(struct remote *r, int *ret, struct error *err)
 		r->said = memfd_create("elasticd-ssh", MFD_CLOEXEC);
 	if (r->said < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
 		return error_set(err, -errno, "%s: %s", r->host, strerror(errno));
+	remote_reap(r);
 	pid = fork();
 	if (pid == 0)
 		become_ssh(r, fds[1], parent);
@@ -116,6 +126,11 @@ int remote_connect(struct remote *r, int *ret, struct error *err)
 		close(fds[0]);
 		return error_set(err, -EAGAIN, "%s: cannot make a process for ssh", r->host);
 	}
+	for (size_t i = 0; i < REMOTE_CHILDREN; i++)
+		if (!r->children[i]) {
+			r->children[i] = pid;
+			break;
+		}
 	*ret = fds[0];
 	return 0;
 }

@@ -12,13 +12,15 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
-enum { REMOTE_SAID_MAX = 512 };
+enum { REMOTE_SAID_MAX = 512, REMOTE_CHILDREN = 16 };
 
 struct remote {
-	char *host;    /* NULL: elasticd is on this host */
-	char *command; /* for the shell there */
-	int said;      /* what all ssh have said; -1 before the first one */
+	char *host;			 /* NULL: elasticd is on this host */
+	char *command;			 /* for the shell there */
+	int said;			 /* what all ssh have said; -1 before the first one */
+	pid_t children[REMOTE_CHILDREN]; /* that are not reaped yet; 0: none */
 };
 
 /* socket and trusted: the values of these options for the other host, NULL where they were not

@@ -91,7 +91,10 @@ static struct top_item *take_item(struct top_list *l, const json_t *of, size_t p
 
 	if (!item || !id || strcmp(item->id, id) != 0)
 		item = id ? top_list_find(l, id) : NULL;
-
+	if (item && item->stays) { /* an agent may name it twice */
+		free(id);
+		return NULL;
+	}
 	if (item || !id) {
 		free(id);
 	} else {

@@ -105,7 +105,7 @@ void top_add_line(struct top *t, const char *text)
 		return;
 	l->n++;
 	/* The lines that the user looks at stay where they are. */
-	if (l->back && l->back < l->n)
+	if (l->back && l->back + 1 < l->n)
 		l->back++;
 }
 
