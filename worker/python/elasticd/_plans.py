@@ -259,6 +259,8 @@ class Plans:
     def wait(self, job: str, timeout: Optional[float], until: str) -> Plan[Job]:
         """Goes on after its connection broke: a job outlives elasticd."""
         deadline = Deadline(timeout)
+        if not self.seen:
+            yield from self.call("Ping", {})
         while True:
             left = None if deadline.left_ms() < 0 else deadline.left_ms()
             call = Call(INTERFACE + "Wait", given(job=job, until=until, timeout_ms=left),

@@ -191,7 +191,11 @@ class Manager:
             connecting.add_done_callback(_close_unwanted)
             raise
         link.sock.setblocking(False)
-        reader, writer = await asyncio.open_unix_connection(sock=link.sock)
+        try:
+            reader, writer = await asyncio.open_unix_connection(sock=link.sock)
+        except BaseException:
+            link.close()
+            raise
         return _Wire(link, reader, writer)
 
     async def _call(self, call: Call) -> dict[str, Any]:
@@ -305,8 +309,9 @@ class Stream(Generic[_T]):
         except (Disconnected, Cancelled):
             if not self._closed:
                 raise
-        if flow.over:
-            self._drop()
+        finally:
+            if flow.over or self._closed:
+                self._drop()
         if self._closed or not flow.items:
             return None
         item: _T = flow.items.popleft()

@@ -206,9 +206,8 @@ class Manager:
 
     def close(self) -> None:
         """Ends calls and streams of other threads: calls raise Cancelled. Jobs go on."""
-        streams = list(self._pool.streams)
         self._pool.close()
-        for stream in streams:
+        for stream in list(self._pool.streams):
             stream.close()
 
     def __enter__(self) -> Manager:
