@@ -48,6 +48,7 @@ bool first_process_fork(void)
 	/* The kernel drops signals for process 1 that are neither handled nor blocked. */
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &mask);
+	signal(SIGCHLD, SIG_DFL); /* where it is ignored it is never sent */
 	pid = fork();
 	if (pid < 0) {
 		perror("elasticd: cannot fork");
