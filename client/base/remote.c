@@ -100,7 +100,7 @@ static void become_ssh(const struct remote *r, int fd, pid_t parent)
 	_exit(127);
 }
 
-/* One that tries for hours makes many connections. */
+/* Reaps those that have ended: a caller such as top tries again for hours. */
 static void remote_reap(struct remote *r)
 {
 	for (size_t i = 0; i < REMOTE_CHILDREN; i++)
