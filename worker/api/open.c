@@ -109,6 +109,9 @@ enum elasticd_status elasticd_open(struct elasticd **ret)
 
 	if (!h)
 		return fail_memory();
+	/* jansson chooses its seed at the first object. A child that is forked meanwhile would wait
+	 * for ever for the thread that does, which it has not got. */
+	json_object_seed(0);
 	status = open_files(h);
 	if (!status)
 		status = socket ? open_supervised(h, socket) : private_agent_open(h);

@@ -428,7 +428,8 @@ def test_lines_of_threads_and_children_never_mix_in_the_log(box, daemon):
         """))
     lines = [json.loads(line) for line in
              (daemon.log(job, 0, 0).parent / "log.jsonl").read_text().splitlines()]
-    assert len(lines) == 800 and {line["rank"] for line in lines} == {0}
+    assert len(lines) == 800, daemon.log(job, 0, 0, "stderr").read_text()
+    assert {line["rank"] for line in lines} == {0}
     for who in ("thread0", "thread1", "thread2", "child"):
         said = [line["message"] for line in lines if line["who"] == who]
         assert said == [f"{who} says {n}" for n in range(200)]
