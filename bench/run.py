@@ -30,6 +30,7 @@ from etcd import EtcdRows  # noqa: E402
 from head import HeadRows  # noqa: E402
 from hosts import Hosts  # noqa: E402
 from preempt import Preemption  # noqa: E402
+from seen import Seen  # noqa: E402
 from sharing import Sharing  # noqa: E402
 from work_queue import Queue  # noqa: E402
 
@@ -457,12 +458,22 @@ class Bench:
     def hosts_rounds(self):
         HeadRows(self).simulate()
 
+    def seen_metrics(self):
+        Seen(self).metrics()
+
+    def seen_top(self):
+        Seen(self).top()
+
+    def seen_plot(self):
+        Seen(self).plot()
+
     ROWS = ("two_trivial_workers", "many_trivial_workers", "death_to_restart", "agent_memory",
             "daemon_memory", "idle_calls", "write_rate", "tee", "status_calls", "sharing_beats",
             "sharing_barriers", "sharing_pairs", "sharing_death", "preemption_notice",
             "preemption_step", "queue_rate", "queue_python", "queue_latency", "queue_memory",
             "hosts_join", "hosts_failure", "hosts_agent_killed", "hosts_silence", "hosts_sharing",
-            "hosts_memory", "hosts_etcd", "hosts_head", "hosts_rounds")
+            "hosts_memory", "hosts_etcd", "hosts_head", "hosts_rounds", "seen_metrics", "seen_top",
+            "seen_plot")
 
     def close(self):
         left = self.box.leftovers()
