@@ -10,29 +10,24 @@
 
 enum { OPEN_METRICS_FIRST = 16 << 10, NUMBER_TEXT_MAX = 32 };
 
-static void put(struct open_metrics *m, const char *text, size_t len)
+/* Where n more bytes can be written; NULL without memory. */
+static char *room(struct open_metrics *m, size_t n)
 {
 	size_t size = m->size ? m->size : OPEN_METRICS_FIRST;
 	char *bigger;
 
-	while (size - m->len <= len)
+	while (size - m->len <= n)
 		size *= 2;
 	if (size != m->size) {
 		bigger = m->failed ? NULL : realloc(m->text, size);
 		if (!bigger) {
 			m->failed = true;
-			return;
+			return NULL;
 		}
 		m->text = bigger;
 		m->size = size;
 	}
-	memcpy(m->text + m->len, text, len);
-	m->len += len;
-}
-
-static void put_string(struct open_metrics *m, const char *text)
-{
-	put(m, text, strlen(text));
+	return m->text + m->len;
 }
 
 void open_metrics_family(
@@ -46,56 +41,60 @@ void open_metrics_family(
 
 static void put_head(struct open_metrics *m)
 {
-	const char *const parts[] = { "# HELP ", m->family, " ", m->help, "\n# TYPE ", m->family,
-		" ", m->type, "\n" };
+	char *at = room(m, 2 * strlen(m->family) + strlen(m->help) + strlen(m->type) +
+				   sizeof("# HELP  \n# TYPE  \n"));
 
-	for (size_t i = 0; m->help && i < sizeof(parts) / sizeof(*parts); i++)
-		put_string(m, parts[i]);
+	if (at)
+		m->len += (size_t)sprintf(
+			at, "# HELP %s %s\n# TYPE %s %s\n", m->family, m->help, m->family, m->type);
 	m->help = NULL;
 }
 
-static void put_number(struct open_metrics *m, double number)
+static char *number_text(char *at, double number)
 {
-	char text[NUMBER_TEXT_MAX];
-	char *at = text + sizeof(text);
-	uint64_t rest;
-	int n;
+	char digits[NUMBER_TEXT_MAX];
+	char *first = digits + sizeof(digits);
+	uint64_t rest = (uint64_t)fabs(number);
 
-	if (!(fabs(number) < 1e15 && number == trunc(number))) {
-		n = snprintf(text, sizeof(text), "%.15g", number);
-		put(m, text, (size_t)n);
-		return;
-	}
-	rest = (uint64_t)fabs(number);
+	if (!(fabs(number) < 1e15 && number == trunc(number)))
+		return at + sprintf(at, "%.15g", number);
 	do
-		*--at = (char)('0' + rest % 10);
+		*--first = (char)('0' + rest % 10);
 	while (rest /= 10);
 	if (number < 0)
-		*--at = '-';
-	put(m, at, (size_t)(text + sizeof(text) - at));
+		*--first = '-';
+	return mempcpy(at, first, (size_t)(digits + sizeof(digits) - first));
 }
 
 void open_metrics_sample(struct open_metrics *m, const char *labels, const char *name,
 	const char *value, double number)
 {
 	bool some = labels && *labels;
+	size_t n = strlen(m->family) + strlen(m->suffix) + (some ? strlen(labels) : 0) +
+		   (name ? strlen(name) + strlen(value) : 0) + sizeof("{,=\"\"} \n") +
+		   NUMBER_TEXT_MAX;
+	char *at;
 
-	put_head(m);
-	put_string(m, m->family);
-	put_string(m, m->suffix);
+	if (m->help)
+		put_head(m);
+	at = room(m, n);
+	if (!at)
+		return;
+	at = stpcpy(stpcpy(at, m->family), m->suffix);
 	if (some || name)
-		put_string(m, "{");
+		*at++ = '{';
 	if (some)
-		put_string(m, labels);
-	if (name) {
-		const char *const parts[] = { some ? "," : "", name, "=\"", value, "\"" };
-
-		for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
-			put_string(m, parts[i]);
-	}
-	put_string(m, some || name ? "} " : " ");
-	put_number(m, number);
-	put_string(m, "\n");
+		at = stpcpy(at, labels);
+	if (some && name)
+		*at++ = ',';
+	if (name)
+		at = stpcpy(stpcpy(stpcpy(stpcpy(at, name), "=\""), value), "\"");
+	if (some || name)
+		*at++ = '}';
+	*at++ = ' ';
+	at = number_text(at, number);
+	*at++ = '\n';
+	m->len = (size_t)(at - m->text);
 }
 
 void open_metrics_label(char *text, size_t size, const char *name, const char *value)
@@ -126,9 +125,11 @@ char *open_metrics_end(struct open_metrics *m, size_t *ret_len)
 {
 	char *text;
 
-	put(m, "# EOF\n", sizeof("# EOF\n"));
+	text = room(m, sizeof("# EOF\n"));
+	if (text)
+		m->len = (size_t)(stpcpy(text, "# EOF\n") - m->text);
 	text = m->text;
-	*ret_len = m->len - 1;
+	*ret_len = m->len;
 	if (m->failed) {
 		free(text);
 		text = NULL;

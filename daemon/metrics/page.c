@@ -132,6 +132,12 @@ static void page_states(struct page *p)
 			open_metrics_sample(&p->text, x->labels, NULL, NULL, x->known);
 }
 
+/* A state that no worker is in, or a part that no time went to, says nothing. */
+static bool page_shows(const struct metric_row *row, double number)
+{
+	return !isnan(number) && (number != 0 || !row->label || row->type == METRIC_COUNTER);
+}
+
 static void page_row(struct page *p, size_t i)
 {
 	const struct metric_row *row = &metric_rows[i];
@@ -140,7 +146,7 @@ static void page_row(struct page *p, size_t i)
 		open_metrics_family(&p->text, row->name,
 			row->type == METRIC_COUNTER ? "counter" : "gauge", row->help);
 	for (struct reading *x = readings_first(p->readings); x; x = readings_next(x))
-		if (x->known && !isnan(x->numbers.values[i]) && page_sees(p, x->job))
+		if (x->known && page_shows(row, x->numbers.values[i]) && page_sees(p, x->job))
 			open_metrics_sample(
 				&p->text, x->labels, row->label, row->value, x->numbers.values[i]);
 }
