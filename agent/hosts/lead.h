@@ -160,7 +160,7 @@ DEFINE_CLEANUP(struct lead *, lead_free)
 void lead_begin(struct lead *l);
 /* The link to the head is up, or the head has let this host in. */
 void lead_linked(struct lead *l);
-/* The link is broken, for now or for good. */
+/* The link is broken; it may come back. */
 void lead_unlinked(struct lead *l);
 /* The last worker of this host has died. */
 void lead_quiet(struct lead *l);

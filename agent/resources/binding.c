@@ -96,7 +96,7 @@ static int binding_find_gpus(
 	const char *variable;
 	int *gpus, r = environ_devices(x->sv, w, &env);
 
-	if (r == -ERANGE) /* no device is left for it, which is told when it is started */
+	if (r == -ERANGE) /* the worker's start fails, and names the missing device */
 		return 0;
 	if (r < 0)
 		return error_set(err, r, "out of memory");

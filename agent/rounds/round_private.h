@@ -125,7 +125,7 @@ void round_fill_seats(struct round *r, int n);
 /* round_seats.c: call it after each change of a host's state. */
 void round_seats_follow(
 	struct round *r, struct round_host *h, enum host_state before, uint64_t now_ms);
-/* What is due, while a round runs. */
+/* While a round runs: gives vacant seats to hosts that fit, and notes those that are late. */
 void round_seats_settle(struct round *r, uint64_t now_ms);
 uint64_t round_seats_due_ms(const struct round *r);
 int round_seats_late(const struct round *r); /* how many */

@@ -9,7 +9,7 @@
 
 enum { GOODPUT_WORKERS_MAX = 16384 };
 
-/* What is known of one worker over the run. */
+/* The figures of one worker over the run. */
 struct goodput_worker {
 	uint64_t seen, stepped; /* number of the last attempt in which it ran; made steps */
 	int64_t begun_us;	/* its first process in that attempt */

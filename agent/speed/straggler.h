@@ -16,7 +16,7 @@
 
 enum { STRAGGLER_LEAST_WORKERS = 3, STRAGGLER_LOOKS = 3 };
 
-/* What is known of one worker. */
+/* The figures of one worker, by which it is compared. */
 struct straggler_facts {
 	uint64_t made; /* steps over the window */
 	double lag;    /* mean over its looks */

@@ -71,7 +71,7 @@ static void watch_follow(struct speed *sp, const struct worker *w, struct speed_
 
 /* --- stragglers --- */
 
-/* What is known of the workers of one role that make steps, at one look. */
+/* The figures of one role's workers that make steps, as one look found them. */
 struct watch_role {
 	const struct worker **workers;
 	struct speed_worker **entries;

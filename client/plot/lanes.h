@@ -37,9 +37,9 @@ double lanes_labels_width(const struct plot *p);
 
 /* Names beside the lanes, which end at x. */
 void lanes_labels(const struct lanes *l, double x);
-/* May be stretched: everything but heights is a length of time. */
+/* The bars. Their widths are lengths of time, so the page may stretch them. */
 void lanes_bars(const struct lanes *l);
-/* Whose x are points in time. */
+/* The marks. Their x are points in time, so the page moves them and keeps their shape. */
 void lanes_marks(const struct lanes *l);
 
 /* Whether a mark of that kind is in the plot. */

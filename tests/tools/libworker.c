@@ -10,7 +10,7 @@
  * list:KEY, delete:KEY, watch:KEY:N (from revision 0, N changes); barrier:NAME, meet:MS:NAME,
  * alive, states, result:TEXT, error:CODE:TEXT, wait-error, ready, leave; step:N (a line only where
  * there is something to do), log:TEXT, write-error:TEXT; train:FROM:TO[:MS[:SAVE_MS]] (steps of MS,
- * 1 where left out, that save and leave as they are told), hooks:FROM:TO (the same by hooks),
+ * 1 where left out; saves and leaves when the library asks), hooks:FROM:TO (the same by hooks),
  * saved:N:PATH, notify:GRACE_MS:REASON, preempted, exit-code, await-notice, await-end:TASK;
  * in-child:STEP (of fork(), whose code becomes the exit code), threads:N:KEY (N threads meet
  * through keys), child:KEY=VALUE (a child of fork() puts it), touch:PATH, exit:N, kill, hang,

@@ -140,7 +140,7 @@ def test_tasks_and_results_outlive_the_hosts_that_lead(box):
     last = 6 - second - third
     group.wait_leader(last)
     group.wait_begun(4)
-    # What was released is in the file no more, nor in the copy of which it was made.
+    # The head rewrote its journal without the released tasks, and this host has that copy.
     assert group.journal(last).stat().st_size < len(group.rows("made")) / 12 * JUNK / 2
     group.kill_hosts(third)
     group.end(last)

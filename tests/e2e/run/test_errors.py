@@ -250,7 +250,7 @@ def test_errors_by_command_line(box, daemon):
                           "if-rank:1:error-json:object:KeyError here+exit:13", "hang", replicas=2))
     result = box.ctl("errors", job["run"])
     assert result.rc == 0 and "KeyError here" in result.out and "13" in result.out, result
-    # Whoever reads it later finds there how it was run, and where to look further.
+    # A later reader finds how the job was run, and where its logs are.
     about = dict(re.findall(r"^  (\w+) +: (.*)$", result.out.split("\nRun:\n")[1], re.MULTILINE))
     assert about["run"].startswith(f"{job['run']}, as ") and " after its start at " in about["run"], result
     assert about["logs"] == job["log_dir"] and "error-json" in about["command"], result

@@ -6,7 +6,7 @@
  * and BYTES bytes for each host that is there, and some more:
  *
  *   A round counts from where all workers of the one before execute to where all of its own do.
- *   Where hosts are assigned more than once before, each time has the bound anew.
+ *   Where the head assigns hosts several times before that, the bound counts for each time.
  *   There are at most TRIES of these, and TRIES_MORE for each trouble, however many hosts it hits.
  *   What a broken connection had not acknowledged is sent again, beyond the bound.
  *   Fewer than FEW hosts have FEW_BYTES more for what is said once.

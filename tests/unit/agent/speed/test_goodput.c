@@ -314,7 +314,7 @@ START_TEST(an_attempt_whose_agent_was_lost_is_unknown)
 	event(60, "agent-lost", NULL);
 	state(60, "rendezvous");
 	parts_are(60, NULL, 0, "working 10, starting 2, unknown 48");
-	attempt(60); /* the lost attempt had made steps that are lost or not: nobody knows */
+	attempt(60); /* no event says which steps of the lost attempt were saved */
 	ended(71, 0, 60, 61, 5, 14);
 	state(71, "succeeded");
 	parts_are(71, NULL, 0, "working 15, starting 3, repeated 5, unknown 48");
