@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of what people and monitoring systems look at: metrics that are read each second, top, and the picture of
-a long run. The targets are shares of a processor and sizes; no peer has the like."""
+"""Rows of what people and monitoring systems look at: metrics that are read each second, top, and the picture
+of a long run. The targets are shares of a processor and sizes; no peer has the like."""
 
 import http.client
 import json
@@ -47,8 +47,8 @@ class Seen:
     def daemon(self, name, jobs, workers):
         """An elasticd with so many jobs that run."""
         daemon = self.box.new_daemon(name=name).start()
-        runs = [daemon.submit(harness.spec("hang", name=f"j{i}", replicas=workers, logs={"dir": "/dev/null"}))[1]
-                for i in range(jobs)]
+        runs = [daemon.submit(harness.spec("hang", name=f"j{i}", replicas=workers,
+                                           logs={"dir": "/dev/null"}))[1] for i in range(jobs)]
         for run in runs:
             daemon.wait(run, until="running", timeout=120)
         return daemon
@@ -84,8 +84,9 @@ class Seen:
                                if "elastic-agent" in harness.cmdline(p)]
         ours, theirs = pty.openpty()
         ioctl(theirs, termios.TIOCSWINSZ, SCREEN)
-        shown = subprocess.Popen([harness.CTL, f"--socket={daemon.socket}", "top"], stdin=theirs, stdout=theirs,
-                                 env=dict(self.bench.env, TERM="xterm"), start_new_session=True)
+        shown = subprocess.Popen([harness.CTL, f"--socket={daemon.socket}", "top"], stdin=theirs,
+                                 stdout=theirs, env=dict(self.bench.env, TERM="xterm"),
+                                 start_new_session=True)
         os.close(theirs)
         drawn = threading.Thread(target=self.drain, args=(ours,), daemon=True)
         drawn.start()
@@ -154,7 +155,7 @@ def long_run(workers, attempts, events):
         yield event("worker-failed", a, "worker:3: exit code 1", end, rank=3, data={"rank": 3, "attempt": a})
         for rank in range(workers):
             yield event("worker-ended", a, f"worker:{rank}: exit code 1", end, rank=rank, data={
-                "role": "worker", "index": rank, "rank": rank, "state": "failed", "started_us": now + 1000 * rank,
-                "ended_us": end, "exit": {"code": 1}})
+                "role": "worker", "index": rank, "rank": rank, "state": "failed",
+                "started_us": now + 1000 * rank, "ended_us": end, "exit": {"code": 1}})
         yield event("state", a, "backoff", end, data={"from": "running", "to": "backoff"})
         now = end + 10_000_000
