@@ -16,13 +16,15 @@
 enum { FILE_EVENTS = LOG_WATCH_NAMES | LOG_WATCH_GONE | LOG_WATCH_MUST };
 
 /* Directories may come and go while this looks; later events make it look again. */
-enum { FILE_LOOKS = 64 };
+enum { FILE_LOOKS = 64, FILE_AGAIN_MS = 5000 /* where the file system has not answered */ };
 
 struct ready_file {
 	struct loop *loop;
 	char *path;
-	bool was_there;		 /* at first, */
-	struct stat was;	 /* as this */
+	bool known;	 /* the first look has succeeded: */
+	bool was_there;	 /* at first, */
+	struct stat was; /* as this */
+	struct loop_timer *again;
 	struct log_watch *watch; /* of the deepest directory of path that is there */
 	size_t dir_len;		 /* of its path */
 	bool old;		 /* path is there, and not new */
@@ -90,6 +92,16 @@ static int file_look(const struct ready_file *f, struct look **ret)
 	return r;
 }
 
+/* Notes the file as the first look that succeeds finds it. */
+static void file_know(struct ready_file *f, const struct look *l)
+{
+	if (f->known)
+		return;
+	f->known = true;
+	f->was_there = l->there;
+	f->was = l->st;
+}
+
 /* Whether the file was made, changed or replaced since the first look. */
 static bool look_is_new(const struct ready_file *f, const struct look *l)
 {
@@ -127,6 +139,8 @@ static void file_check(void *arg)
 		struct look *l = NULL;
 
 		r = file_look(f, &l);
+		if (r == 0)
+			file_know(f, l);
 		if (r == 0 && look_is_new(f, l)) {
 			look_drop(&l->op);
 			f->watch = log_watch_free(f->watch);
@@ -141,6 +155,8 @@ static void file_check(void *arg)
 	if (r < 0 && !f->failed)
 		log_warning("ready.file: %s cannot be waited for: %s", f->path, strerror(-r));
 	f->failed |= r < 0;
+	if (r == -ETIMEDOUT)
+		loop_timer_arm(f->again, FILE_AGAIN_MS);
 }
 
 static void file_on_change(void *arg, int what)
@@ -161,13 +177,13 @@ int ready_file_new(
 	if (!f)
 		return -ENOMEM;
 	*f = (struct ready_file){ .loop = loop, .path = strdup(path), .fn = fn, .arg = arg };
-	if (!f->path || loop_defer(loop, file_check, f) < 0) {
+	if (!f->path || loop_timer_new(loop, file_check, f, &f->again) < 0 ||
+		loop_defer(loop, file_check, f) < 0) {
 		ready_file_free(f);
 		return -ENOMEM;
 	}
 	if (file_look(f, &first) == 0) {
-		f->was_there = first->there;
-		f->was = first->st;
+		file_know(f, first);
 		look_drop(&first->op);
 	}
 	*ret = f;
@@ -180,6 +196,7 @@ struct ready_file *ready_file_free(struct ready_file *f)
 		return NULL;
 	loop_cancel(f->loop, file_check, f);
 	log_watch_free(f->watch);
+	loop_timer_free(f->again);
 	free(f->path);
 	free(f);
 	return NULL;
