@@ -138,12 +138,14 @@ void kernel_log_read(struct kernel_log *k)
 	}
 }
 
-bool kernel_log_take_trap(struct kernel_log *k, pid_t pid, bool *ret_sure, char *text)
+bool kernel_log_take_trap(struct kernel_log *k, pid_t pid, kernel_log_other_fn other, void *arg,
+	bool *ret_sure, char *text)
 {
 	int found = -1;
 
 	for (int i = 0; k && i < k->traps.n && (found < 0 || k->traps.lines[found].pid != pid); i++)
-		if (k->traps.lines[i].pid == pid || (found < 0 && k->traps.lines[i].pid))
+		if (k->traps.lines[i].pid == pid ||
+			(found < 0 && k->traps.lines[i].pid && !other(arg, k->traps.lines[i].pid)))
 			found = i;
 	if (found < 0)
 		return false;

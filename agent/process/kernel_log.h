@@ -27,8 +27,12 @@ void kernel_log_begin(struct kernel_log *k);
 /* Reads the new lines. */
 void kernel_log_read(struct kernel_log *k);
 
+/* Whether another worker is process pid. */
+typedef bool (*kernel_log_other_fn)(void *arg, pid_t pid);
+
 /* The line of a bad access of process pid, or else, with sure false, one of a process that no
  * worker is, such as a thread of it or its child. Each is returned once. false: there is none. */
-bool kernel_log_take_trap(struct kernel_log *k, pid_t pid, bool *ret_sure, char *text);
+bool kernel_log_take_trap(struct kernel_log *k, pid_t pid, kernel_log_other_fn other, void *arg,
+	bool *ret_sure, char *text);
 /* The first error of a GPU that names pid, else, with sure false, the first of any. */
 bool kernel_log_find_xid(const struct kernel_log *k, pid_t pid, bool *ret_sure, char *text);

@@ -12,6 +12,12 @@ static bool kernel_logs(int signo)
 	       signo == SIGTRAP;
 }
 
+/* Workers that have ended together still have their processes' numbers until each is handled. */
+static bool kernel_is_worker(void *arg, pid_t pid)
+{
+	return worker_list_by_pid(arg, pid) != NULL;
+}
+
 void kernel_note_end(struct resources *x, struct worker *w)
 {
 	char line[KERNEL_LOG_TEXT], xid[KERNEL_LOG_TEXT], note[KERNEL_LOG_TEXT + 32];
@@ -20,7 +26,8 @@ void kernel_note_end(struct resources *x, struct worker *w)
 	if (!worker_bad_exit(w) || w->exit.error || w->stop_us || w->on_purpose)
 		return;
 	kernel_log_read(x->kernel);
-	trap = kernel_logs(w->exit.signal) && kernel_log_take_trap(x->kernel, w->pid, &sure, line);
+	trap = kernel_logs(w->exit.signal) &&
+	       kernel_log_take_trap(x->kernel, w->pid, kernel_is_worker, x->sv, &sure, line);
 	gpu = kernel_log_find_xid(x->kernel, w->pid, &sure_gpu, xid);
 	if (!trap && !gpu)
 		return;

@@ -32,6 +32,12 @@ static void teardown(void)
 	close(writer);
 }
 
+/* 73 is another worker. */
+static bool is_worker(void *arg, pid_t pid)
+{
+	return pid == 73;
+}
+
 static void logs(const char *record)
 {
 	ck_assert_int_eq(write(writer, record, strlen(record)), (ssize_t)strlen(record));
@@ -62,23 +68,26 @@ START_TEST(the_log_says_where_a_process_accessed_badly)
 {
 	logs(records[_i].record);
 	kernel_log_read(klog);
-	ck_assert_int_eq(kernel_log_take_trap(klog, 71, &sure, text), records[_i].pid != 0);
+	ck_assert_int_eq(
+		kernel_log_take_trap(klog, 71, is_worker, NULL, &sure, text), records[_i].pid != 0);
 	if (records[_i].pid)
 		ck_assert(sure && strstr(text, "71") && !strchr(text, '\n'));
-	ck_assert(!kernel_log_take_trap(klog, 71, &sure, text));
+	ck_assert(!kernel_log_take_trap(klog, 71, is_worker, NULL, &sure, text));
 }
 END_TEST
 
 START_TEST(a_line_of_another_process_is_one_perhaps)
 {
+	logs("6,1,2,-;train[73]: segfault at 3 ip 0"); /* of a worker that ended with it */
 	logs("6,1,2,-;thread[72]: segfault at 1 ip 0");
 	logs("6,1,2,-;train[71]: segfault at 2 ip 0");
 	kernel_log_read(klog);
-	ck_assert(kernel_log_take_trap(klog, 71, &sure, text) && sure);
+	ck_assert(kernel_log_take_trap(klog, 71, is_worker, NULL, &sure, text) && sure);
 	ck_assert_ptr_nonnull(strstr(text, "segfault at 2"));
-	ck_assert(kernel_log_take_trap(klog, 71, &sure, text) && !sure);
+	ck_assert(kernel_log_take_trap(klog, 71, is_worker, NULL, &sure, text) && !sure);
 	ck_assert_ptr_nonnull(strstr(text, "segfault at 1"));
-	ck_assert(!kernel_log_take_trap(klog, 71, &sure, text));
+	ck_assert(!kernel_log_take_trap(klog, 71, is_worker, NULL, &sure, text));
+	ck_assert(kernel_log_take_trap(klog, 73, is_worker, NULL, &sure, text) && sure);
 }
 END_TEST
 
@@ -105,7 +114,7 @@ START_TEST(a_log_that_cannot_be_read_says_nothing)
 	ck_assert_ptr_null(kernel_log_open("/nonexistent"));
 	kernel_log_begin(NULL);
 	kernel_log_read(NULL);
-	ck_assert(!kernel_log_take_trap(NULL, 71, &sure, text));
+	ck_assert(!kernel_log_take_trap(NULL, 71, is_worker, NULL, &sure, text));
 	ck_assert(!kernel_log_find_xid(NULL, 71, &sure, text));
 }
 END_TEST
