@@ -148,6 +148,16 @@ static inline void member_kill(struct member *m, int signo)
 	close(m->log);
 }
 
+/* Returns when it stands still; kill() alone returns before each of its threads does. */
+static inline void member_stop(struct member *m)
+{
+	int status;
+
+	ck_assert_int_eq(kill(m->pid, SIGSTOP), 0);
+	ck_assert_int_eq(waitpid(m->pid, &status, WUNTRACED), m->pid);
+	ck_assert(WIFSTOPPED(status));
+}
+
 static inline int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
 	return remove(path);

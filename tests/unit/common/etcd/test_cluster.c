@@ -183,7 +183,7 @@ START_TEST(a_member_that_hangs_is_left)
 	ck_assert_int_eq(etcd_watch_new(etcd, "a", NULL, got.revision + 1, on_news, NULL, &w), 0);
 	WAIT_UNTIL(seen.up == 1);
 	for (int i = 0; i < 3; i++) {
-		kill(members[i].pid, SIGSTOP);
+		member_stop(&members[i]);
 		do
 			get_within("a", NULL, 600);
 		while (got.status != STATUS_OK);
