@@ -5,6 +5,7 @@ import asyncio
 import json
 import os
 import signal
+import time
 
 import pytest
 
@@ -127,10 +128,17 @@ def test_waits_and_events_go_on_over_a_new_elasticd(box, elasticd, daemon, m):
     strict = elasticd.Manager(daemon.socket, reconnect=0)
     broken = in_thread(lambda: strict.job("held").wait(LIMIT))
     strict.ping()
+    limited = in_thread(lambda: job.wait(1))
+    wait_for(lambda: len(m._pool._busy) == 2, what="both to wait")
     daemon.kill()
     assert isinstance(broken(), elasticd.manager.Disconnected)
     with pytest.raises(elasticd.Unavailable, match="no elasticd listens on"):
         m.ping()
+    begun = time.monotonic()
+    assert isinstance(limited(), elasticd.DeadlineExceeded)
+    while event := events.next(0.05):
+        seen.append(event)
+    assert time.monotonic() - begun < LIMIT / 4, "each wait has its own limit"
     daemon.start()
     m.ping()
     box.path("work/go").touch()
@@ -168,6 +176,50 @@ def test_asyncio_does_the_same(box, elasticd, daemon):
             return [j.name for j in await m.jobs(ended=True)]
 
     assert sorted(asyncio.run(main())) == ["one", "two"]
+
+
+def test_short_reads_of_asyncio_outlive_a_restart_of_elasticd(box, elasticd, daemon):
+    """Each read is shorter than the pause before the next attempt to connect."""
+    async def main():
+        async with elasticd.aio.Manager(daemon.socket, timeout=LIMIT, reconnect=LIMIT) as m:
+            await m.start(spec("hang", name="one"))
+            events = m.job("one").events(follow=True)
+            while (await events.next(LIMIT)).text != "running":
+                pass
+            daemon.kill()
+            reads = [await events.next(0.05) for _ in range(20)]
+            daemon.start()
+            await m.job("one").stop()
+            deadline = time.monotonic() + LIMIT
+            while time.monotonic() < deadline:
+                event = await events.next(0.05)
+                if event and event.event == "ended":
+                    return reads
+            return None
+
+    assert asyncio.run(main()) == [None] * 20
+
+
+def test_streams_of_asyncio_that_fail_leave_no_connection(box, elasticd, daemon):
+    async def main():
+        async with elasticd.aio.Manager(daemon.socket, timeout=LIMIT) as m:
+            before = len(os.listdir("/proc/self/fd"))
+            for _ in range(20):
+                with pytest.raises(elasticd.NotFound):
+                    await m.job("nobody").logs().next()
+            return len(os.listdir("/proc/self/fd")) - before
+
+    assert asyncio.run(main()) < 10
+
+
+def test_a_wait_that_is_the_first_call_outlives_a_restart_of_elasticd(box, elasticd, daemon, m):
+    m.start(spec("hang", name="one"))
+    with elasticd.Manager(daemon.socket) as fresh:
+        waits = in_thread(lambda: fresh.job("one").wait(LIMIT))
+        wait_for(lambda: fresh._pool._busy and fresh._plans.seen, what="it to wait")
+        daemon.restart()
+        m.job("one").stop()
+        assert waits().state == "stopped"
 
 
 @pytest.mark.skipif(not is_root(), reason="needs root")

@@ -54,6 +54,10 @@ class Deadline:
         if self.waits:
             self._end = time.monotonic() + timeout
 
+    def is_over(self) -> bool:
+        """False where there is none."""
+        return 0 <= self.left_ms() <= 1
+
     def left_ms(self) -> int:
         """As the library takes it: -1 for no limit, 0 only for a limit that was 0."""
         if not self.waits:

@@ -130,6 +130,10 @@ class Link:
         lines = [line for line in said.decode(errors="replace").split("\n") if line.strip()]
         return Disconnected(f"{self.place}: {_brief(lines[-1]) if lines else why}")
 
+    def is_remote(self) -> bool:
+        """Whether there is an ssh, for which lost() and close() may wait."""
+        return self._ssh is not None
+
     def quiet(self) -> bool:
         """Whether the other end has neither closed nor said anything."""
         try:

@@ -18,7 +18,7 @@ from typing import Any, Callable, Generator, Iterable, Mapping, Optional, Sequen
 
 from ._core import Deadline, seconds_argument
 from ._endpoint import Disconnected, Endpoint
-from ._errors import DataLoss, InvalidArgument
+from ._errors import DataLoss, DeadlineExceeded, InvalidArgument
 from ._library import SONAME, number_argument, places, text_argument
 from ._manager_types import Event, Failure, Job, Line, WhyAnswer, WorkerResult
 from ._records import Record
@@ -154,12 +154,14 @@ class Plans:
         self.seen = True
         return answer
 
-    def again(self, broke: Disconnected) -> Plan[None]:
+    def again(self, broke: Disconnected, deadline: Optional[Deadline] = None) -> Plan[None]:
         """Looks for an elasticd that was there, until it answers; raises broke if it does not come back."""
         end = time.monotonic() + self.reconnect
         for pause in itertools.chain(PAUSES, itertools.repeat(PAUSES[-1])):
             if not self.seen or time.monotonic() >= end:
                 raise broke
+            if deadline is not None and deadline.is_over():
+                raise DeadlineExceeded(f"{broke}; the time is over") from broke
             yield Sleep(pause)
             try:
                 yield from self.call("Ping", {})
@@ -268,7 +270,7 @@ class Plans:
             try:
                 answer = yield call
             except Disconnected as e:
-                yield from self.again(e)
+                yield from self.again(e, deadline)
             else:
                 return Job.of(member_of(answer, "job", dict))
 

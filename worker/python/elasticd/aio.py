@@ -81,10 +81,16 @@ class _Wire:
             try:
                 data = await self._reader.read(1 << 18)
             except OSError as e:
-                raise self._link.lost(e.strerror or str(e)) from None
+                raise await self._lost(e.strerror or str(e)) from None
             if not data:
-                raise self._link.lost()
+                raise await self._lost("the connection was closed")
             self._frames.feed(data)
+
+    async def _lost(self, why: str) -> Disconnected:
+        """ssh may need a moment to say why."""
+        if not self._link.is_remote():
+            return self._link.lost(why)
+        return await asyncio.get_running_loop().run_in_executor(None, self._link.lost, why)
 
     def fresh(self) -> bool:
         return not self._reader.at_eof() and not self._writer.is_closing()
@@ -93,9 +99,17 @@ class _Wire:
         self._link.shutdown()
 
     def close(self) -> None:
+        self._link.shutdown()
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._writer.transport.abort()
-        self._link.close()
+        try:  # ssh may need seconds to end
+            loop = asyncio.get_running_loop() if self._link.is_remote() else None
+        except RuntimeError:  # no loop runs
+            loop = None
+        if loop is None:
+            self._link.close()
+        else:
+            loop.run_in_executor(None, self._link.close)
 
 
 class Manager:
@@ -288,6 +302,7 @@ class Stream(Generic[_T]):
     def __init__(self, manager: Manager, plan: Plan[None]) -> None:
         self._manager, self._flow = manager, Flow(plan)
         self._wire: Optional[_Wire] = None
+        self._doing: Optional[asyncio.Future[Any]] = None  # the step that is under way
         self._closed = False
         manager._pool.check()
         manager._pool.streams.add(self)
@@ -318,8 +333,16 @@ class Stream(Generic[_T]):
         return item
 
     async def _carry_out(self) -> None:
+        """A reader that is cancelled leaves the step under way, for the next reader."""
+        if self._doing is None:
+            self._doing = asyncio.ensure_future(self._do(self._flow.step))
+        doing = self._doing
+        await asyncio.wait({doing})
+        self._doing = None
+        if doing.cancelled():  # by close()
+            return
         try:
-            result = await self._do(self._flow.step)
+            result = doing.result()
         except Exception as e:
             self._flow.failed(e)
         else:
@@ -348,8 +371,8 @@ class Stream(Generic[_T]):
     async def close(self) -> None:
         """Ends the connection, and the loop of the task that reads."""
         self._closed = True
-        if self._wire is not None:
-            self._wire.interrupt()
+        if self._doing is not None:
+            self._doing.cancel()
         self._drop()
 
     def __aiter__(self) -> AsyncIterator[_T]:

@@ -398,6 +398,8 @@ class Stream(Generic[_T]):
         while not flow.items:
             if flow.over or self._closed or not self._carry_out(deadline):
                 return None
+            if not flow.items and isinstance(flow.step, (Sleep, Call)) and deadline.is_over():
+                return None
         return flow.items.popleft()
 
     def _carry_out(self, deadline: Deadline) -> bool:
