@@ -389,6 +389,7 @@ tool_PROGRAMS := \
 	bench/head_load \
 	bench/mortal \
 	bench/preempt \
+	bench/restless \
 	bench/sharing \
 	bench/work_queue \
 	bench/spawn_loop \
@@ -397,7 +398,7 @@ tool_PROGRAMS := \
 	bench/writer
 # Those of them that use the library for workers
 library_TOOLS := tests/tools/drudge tests/tools/libworker tests/tools/queueworker \
-	tests/tools/racer bench/preempt \
+	tests/tools/racer bench/preempt bench/restless \
 	bench/sharing bench/work_queue
 # Those that use the agent's own rooms
 agent_TOOLS := bench/head_load
