@@ -60,6 +60,7 @@ VARIES = [(re.compile(pattern), repl) for pattern, repl in [
     (r"\bpid(:?) \d+", r"pid\1 N"),
     (r"\bafter [\d.]+ ?m?s\b", "after T"),
     (r"run: the root cause is another one: ", "run: "),  # another worker fails with it, and ends first
+    (r"(RuntimeError: a bad batch) \(exit code 1\);", r"\1;"),  # it may still be ending then
     (r"\btask \d+ of worker:\d", "task N of worker:I"),
     (r"\bworker:\d( \(pid N\))?: signal", r"worker:I\1: signal")]]
 
