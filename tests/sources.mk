@@ -332,14 +332,21 @@ long_E2E := \
 	host/troubled_host \
 	hosts/hosts \
 	hosts/host_churn
-# End-to-end files that only CI runs: they wait long, or show for hosts apart what those of one host
-# show already.
+# End-to-end files that only CI runs: they wait long, stress what others show already, or show for
+# hosts apart what those of one host show.
 ci_E2E := \
 	client/top \
 	client/waiting \
 	daemon/silent \
+	daemon/stall \
 	host/packages \
 	preempt/notices \
+	preempt/preempt_stress \
+	queue/queue_abuse \
+	queue/queue_stress \
+	queue/search \
+	sharing/worker_abuse \
+	hosts/cut \
 	hosts/doctor_ways \
 	hosts/etcd \
 	hosts/etcd_away \
@@ -352,7 +359,8 @@ ci_E2E := \
 	hosts/shared \
 	hosts/shared_queue \
 	hosts/shared_queue_group \
-	run/ddp
+	run/ddp \
+	run/frameworks
 # End-to-end files that abuse, stress or parse, tests/e2e/<folder>/test_<name>.py. CI runs them
 # under sanitizers, too. Long ones come first.
 abuse_E2E := \
