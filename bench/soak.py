@@ -28,7 +28,8 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "tests/e2e"))
 
 import harness  # noqa: E402
-from processes import cmdline, descendants, pss_kb, stat_of  # noqa: E402
+from processes import (become_subreaper, cmdline, descendants, pss_kb, reap_strangers,  # noqa: E402
+                       stat_of)
 
 WORKER = str(harness.BUILD / "bench/restless")
 CONFIG = "[logs]\nkeep_runs = 300\n"
@@ -313,6 +314,7 @@ class Soak:
         kills = [self.begun + self.o.seconds * share for share in (0.04, 0.08)]
         while (now := time.monotonic()) < self.begun + self.o.seconds:
             self.fault()
+            reap_strangers()
             if kills and now >= kills[0]:
                 kills.pop(0)
                 self.kill_daemon()
@@ -401,6 +403,7 @@ def main():
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     options.samples = open(options.out / "samples.jsonl", "w")
+    become_subreaper()  # agents whose elasticd is killed are still below this process
     soak = Soak(options)
     try:
         soak.run()
