@@ -28,7 +28,8 @@ static void line(void)
 {
 	static long n;
 
-	printf("%ld step, loss and whatever else a training program says on each line of its log\n", n++);
+	printf("%ld step, loss and whatever else a training program says on each line of its log\n",
+		n++);
 }
 
 static int save(void *arg, int64_t step, char *path, size_t path_size)

@@ -368,6 +368,10 @@ def number(n):
     return f"{n:,.0f}" if n >= 100 or n == int(n) else f"{n:.1f}"
 
 
+def title(panel):
+    return panel.title + (f", {panel.unit}" if panel.unit else "")
+
+
 def svg(samples):
     """A panel above the other, all with the same time."""
     width, height, left = 900, 64, 90
@@ -381,9 +385,9 @@ def svg(samples):
         top = max(values) * 1.1 or 1
         points = " ".join(f"{left + s['s'] / end * (width - left - 20):.1f},"
                           f"{y + height - s[p.key] / top * height:.1f}" for s in samples)
-        out += [f'<text x="{left}" y="{y - 6}" fill="#222">{p.title}</text>',
+        out += [f'<text x="{left}" y="{y - 6}" fill="#222">{title(p)}</text>',
                 f'<path d="M{left} {y}V{y + height}H{width - 20}" fill="none" stroke="#bbb"/>',
-                f'<text x="{left - 6}" y="{y + 10}" text-anchor="end" fill="#666">{number(top)} {p.unit}</text>',
+                f'<text x="{left - 6}" y="{y + 10}" text-anchor="end" fill="#666">{number(top)}</text>',
                 f'<text x="{left - 6}" y="{y + height}" text-anchor="end" fill="#666">0</text>',
                 f'<polyline points="{points}" fill="none" stroke="#1f5fa8" stroke-width="1.5"/>']
     for minute in range(0, int(end // 60) + 1, max(1, int(end // 600))):

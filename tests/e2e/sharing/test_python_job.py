@@ -408,8 +408,9 @@ def test_children_of_a_worker_are_the_same_worker(box, daemon):
 
 def test_lines_of_threads_and_children_never_mix_in_the_log(box, daemon):
     job = succeeded(daemon, spec_of(box, """
-        import logging, os, threading
+        import faulthandler, logging, os, threading
         import elasticd
+        faulthandler.enable()
         with elasticd.init() as job:
             logging.basicConfig(handlers=[elasticd.LogHandler(job)], level=logging.INFO)
             def write(who):
@@ -422,9 +423,10 @@ def test_lines_of_threads_and_children_never_mix_in_the_log(box, daemon):
             if not pid:
                 write("child")
                 os._exit(0)
-            os.waitpid(pid, 0)
+            _, status = os.waitpid(pid, 0)
             for t in threads:
                 t.join()
+        assert status == 0, f"the child's wait status is {status}"
         """))
     lines = [json.loads(line) for line in
              (daemon.log(job, 0, 0).parent / "log.jsonl").read_text().splitlines()]
