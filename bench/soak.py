@@ -235,8 +235,8 @@ class Soak:
     def follow(self):
         job = self.any_job()
         if job:
-            method = self.rng.choice(("Logs", "Watch", "Events"))
-            more = {} if method == "Watch" else {"follow": True}
+            method, more = self.rng.choice((("Logs", {"follow": True, "lines": 100}), ("Watch", {}),
+                                            ("Events", {"follow": True})))
             self.followers.add(method, job=job["run"], **more)
         self.followers.read_some()
 
