@@ -49,6 +49,7 @@ PANELS = (
     Panel("agent_fds", "an agent, descriptors (mean)", "", (0.05, 1)),
     Panel("processes", "processes of elasticd, agents and guards", "", (0.02, 4)),
     Panel("said_rate", "messages of elasticd and agents, events", "B/s", (0.25, 200)),
+    Panel("call_ms", "the slowest call of these seconds", "ms", None),
     Panel("state_kb", "records of runs", "KiB", None),
     Panel("faults", "faults so far", "", None),
 )
@@ -138,7 +139,7 @@ class Soak:
         self.followers = Followers(self.daemon, self.rng)
         self.logs = Logs()
         self.counts, self.samples, self.checked = collections.Counter(), [], set()
-        self.said = self.said_at = None
+        self.sizes, self.slowest = {}, 0
         self.stopped = []  # (when to continue, pid)
 
     # --- jobs
@@ -172,11 +173,14 @@ class Soak:
 
     def call(self, method, **parameters):
         """A call that may come too late, or too early."""
+        begun = time.monotonic()
         try:
             return self.daemon.call(method, **parameters)
         except harness.VarlinkError as e:
             self.counts[f"{method}: {e.name}"] += 1
             return None
+        finally:
+            self.slowest = max(self.slowest, time.monotonic() - begun)
 
     # --- what goes wrong
 
@@ -281,21 +285,28 @@ class Soak:
                 ours[name].append(pid)
         agents = [a for pid in ours["elastic-agent"] if (a := self.taken(pid))]
         daemon = self.taken(self.daemon.pid)
-        files = [p for p in self.daemon.state.rglob("*") if p.is_file()]
-        sizes = {p: size_of(p) for p in files}
-        said = sum(s for p, s in sizes.items() if p.name in ("agent.log", "events.jsonl"))
-        said += sum(size_of(p) for p in self.box.path("out").iterdir())
+        sizes = {p: size_of(p) for p in self.daemon.state.rglob("*") if p.is_file()}
         now = time.monotonic()
-        grown = max(0, said - self.said) / (now - self.said_at) if self.said is not None else 0
-        self.said, self.said_at = said, now
+        last = self.begun + self.samples[-1]["s"] if self.samples else self.begun
+        grown = self.written(sizes) / (now - last)
         self.samples.append({
             "s": round(now - self.begun, 1), "daemon_kb": daemon[0], "daemon_fds": daemon[1],
             "agent_kb": statistics.median(a[0] for a in agents), "agent_max_kb": max(a[0] for a in agents),
             "agent_fds": round(statistics.mean(a[1] for a in agents), 2),
             "processes": len(agents) + 1, "said_rate": round(grown), "state_kb": sum(sizes.values()) // 1024,
+            "call_ms": round(self.slowest * 1000),
             "faults": sum(n for name, n in self.counts.items() if hasattr(self, name)),
             "restarts": sum(j["restarts"] for j in self.jobs()), "load": os.getloadavg()[0]})
+        self.slowest = 0
         print(json.dumps(self.samples[-1]), file=self.o.samples, flush=True)
+
+    def written(self, sizes):
+        """Bytes that elasticd and agents have said since the last look; runs come and go meanwhile."""
+        said = {p: s for p, s in sizes.items() if p.name in ("agent.log", "events.jsonl")}
+        said.update((p, size_of(p)) for p in self.box.path("out").iterdir())
+        grown = sum(max(0, s - self.sizes.get(p, 0)) for p, s in said.items())
+        self.sizes = said
+        return grown
 
     @staticmethod
     def taken(pid):
@@ -405,6 +416,8 @@ def main():
     parser.add_argument("--every", type=float, default=10, help="time between two samples, in seconds")
     parser.add_argument("--out", type=pathlib.Path, default=harness.BUILD / "soak")
     options = parser.parse_args()
+    if options.seconds < 20 * options.every:
+        parser.error("--seconds: expected at least 20 times --every")
     options.out.mkdir(parents=True, exist_ok=True)
     options.samples = open(options.out / "samples.jsonl", "w")
     become_subreaper()  # agents whose elasticd is killed are still below this process
