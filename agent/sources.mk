@@ -185,6 +185,7 @@ agent_SRC := \
 	agent/rounds/round_machine.c \
 	agent/rounds/tenure.c \
 	agent/rounds/topology.c \
+	agent/sharing/barrier_event.c \
 	agent/sharing/board.c \
 	agent/sharing/calls_in.c \
 	agent/sharing/calls_out.c \

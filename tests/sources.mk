@@ -75,6 +75,7 @@ unit_TESTS := \
 	agent/rounds/tenure \
 	agent/rounds/tenure_model \
 	agent/rounds/topology \
+	agent/sharing/barrier_event \
 	agent/sharing/calls \
 	agent/speed/goodput \
 	agent/speed/straggler \

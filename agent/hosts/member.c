@@ -3,6 +3,7 @@
 #include "agent/process/fence.h"
 #include "agent/process/guard.h"
 #include "common/base/log.h"
+#include "common/text/duration.h"
 #include "common/text/json.h"
 
 #include <errno.h>
@@ -16,6 +17,8 @@
  * file carries its actions out, keeps the lease, and keeps a link to the head. No worker lives when
  * the lease is over.
  */
+
+enum { MEMBER_CLOCK_US = 5000 }; /* clocks that differ by less are the same */
 
 static void member_prepare_now(struct member *m)
 {
@@ -200,6 +203,27 @@ static void member_on_lease(void *arg)
 		member_arm_lease(m);
 }
 
+/* Pictures of the run show the events of all hosts by one clock. */
+static void member_tell_clock(struct member *m)
+{
+	int64_t offset = m->hosts->head ? 0 : m->clock.offset_us;
+	char took[DURATION_TEXT_MAX], text[128] = "this host leads: its clock is the group's";
+
+	if (!m->clock.clock_known || !supervisor_events(m->sv) ||
+		llabs(offset - m->told_offset_us) < MEMBER_CLOCK_US + m->clock.uncertainty_us)
+		return;
+	m->told_offset_us = offset;
+	if (!m->hosts->head)
+		snprintf(text, sizeof(text),
+			"the clock of this host is %s %s that of the host that leads",
+			duration_text(llabs(offset) / 1000, took),
+			offset < 0 ? "ahead of" : "behind");
+	events_add(supervisor_events(m->sv), "clock", supervisor_attempt(m->sv), -1,
+		json_pack("{s:I, s:I}", "offset_us", (json_int_t)offset, "uncertainty_us",
+			(json_int_t)m->clock.uncertainty_us),
+		"%s", text);
+}
+
 /* A beat that was sent before the present JOIN belongs to no lease. */
 static void member_on_beat(void *arg, const struct link_beat *beat)
 {
@@ -211,6 +235,7 @@ static void member_on_beat(void *arg, const struct link_beat *beat)
 		return;
 	m->clock = *beat;
 	m->answered_ms = hosts_now_ms();
+	member_tell_clock(m);
 	if (!lease_answer(&m->lease, lease_beat(&m->lease, sent), hosts_now_ms()))
 		return;
 	member_arm_lease(m);

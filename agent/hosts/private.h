@@ -91,6 +91,7 @@ struct member {
 	uint64_t answered_ms; /* when the head has answered last; 0: none has */
 	struct loop_timer *lease_timer;
 	struct link_beat clock; /* of the last beat that was answered */
+	int64_t told_offset_us; /* of the last event "clock" */
 	char refused[512];	/* why there will be no further link; "": there will */
 	bool was_member;	/* of any head */
 	uint64_t known_round, last_round;

@@ -160,6 +160,8 @@ static int open_store(struct commons *c)
 	if (r == 0)
 		r = barriers_new(commons_barrier_answer, commons_slot_name, c, &c->barriers);
 	if (r == 0)
+		barriers_on_over(c->barriers, commons_barrier_over);
+	if (r == 0)
 		r = members_new(&m, &c->members);
 	if (r == 0)
 		kv_on_wait(c->kv, commons_lost_check, c);

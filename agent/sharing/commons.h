@@ -70,6 +70,8 @@ struct commons_owner {
 	void (*read)(void *arg, bool barrier);
 	/* On a notice all workers have left, or are to be stopped. */
 	void (*preempted)(void *arg, const char *why);
+	/* Writes an event of the run; takes data. rank -1: of no worker. */
+	void (*event)(void *arg, const char *event, int rank, json_t *data, const char *text);
 	/* Workers have passed the barrier of spec.ready. NULL: others see to it. */
 	void (*barrier_passed)(void *arg);
 	void *arg;
@@ -116,6 +118,9 @@ struct commons {
 	int lost_slot;
 	char *lost; /* the text for Gets that wait for lost_slot, while a notice is up */
 	bool error_up;
+	/* Of events about barriers: the time that may still be spent on them, and since when. */
+	uint64_t waits_credit_ms, waits_at_ms;
+	unsigned waits_left_out;
 };
 
 /* The commons borrow these pointers. */
@@ -174,6 +179,14 @@ void commons_error_changed(struct commons *c);
 void commons_event(struct commons *c, const char *event, int slot,
 	const struct members_error *error, const char *text);
 void commons_streams_free(struct commons *c);
+
+/* --- barrier_event.c --- */
+
+/* Writes the event of a barrier at which workers have waited for long. arg: the commons. */
+void commons_barrier_over(void *arg, const struct barrier_over *over);
+/* The same at a given time. */
+void barrier_event(
+	struct commons *c, const struct barrier_over *over, uint64_t now_ms, int64_t now_us);
 
 /* --- results.c --- */
 

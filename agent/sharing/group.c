@@ -202,6 +202,17 @@ static void group_worker_error(void *arg, struct worker *w, const char *code, co
 {
 }
 
+static void group_event(void *arg, const char *event, int rank, json_t *data, const char *text)
+{
+	struct supervisor *sv = ((struct sharing_group *)arg)->sv;
+
+	if (supervisor_events(sv))
+		events_add(supervisor_events(sv), event, supervisor_attempt(sv), rank, data, "%s",
+			text);
+	else
+		json_decref(data);
+}
+
 static struct commons_state group_state(void *arg)
 {
 	return ((struct sharing_group *)arg)->state;
@@ -508,6 +519,7 @@ static int open_commons(struct sharing_group *g)
 			.attempt = group_attempt,
 			.error_changed = group_error_changed,
 			.worker_error = group_worker_error,
+			.event = group_event,
 			.state = group_state,
 			.decide = group_decide_now,
 			.order = group_order,

@@ -12,6 +12,7 @@
  *   methods_kv.c      Put, Get, List, Delete; methods_watch.c Watch
  *   methods_wait.c    Barrier, CancelBarrier, Alive, WaitError, Leave, and their deadlines
  *   methods_events.c  Events
+ *   barrier_event.c   the run's event of a long wait at a barrier
  *   lost.c            ends Gets that wait for a worker that is lost while a notice is up
  *   results.c         Result, and what is kept of all workers
  *   entries_json.c    entries as JSON text

@@ -128,6 +128,17 @@ static void own_decide(void *arg)
 	supervisor_changed(sv);
 }
 
+static void own_event(void *arg, const char *event, int rank, json_t *data, const char *text)
+{
+	struct supervisor *sv = ((struct sharing *)arg)->sv;
+
+	if (supervisor_events(sv))
+		events_add(supervisor_events(sv), event, supervisor_attempt(sv), rank, data, "%s",
+			text);
+	else
+		json_decref(data);
+}
+
 static void own_barrier_passed(void *arg)
 {
 	struct supervisor *sv = ((struct sharing *)arg)->sv;
@@ -148,6 +159,7 @@ static int open_commons(struct sharing *sh)
 			.attempt = own_attempt,
 			.error_changed = own_error_changed,
 			.worker_error = own_worker_error,
+			.event = own_event,
 			.state = own_state,
 			.decide = own_decide,
 			.barrier_passed = own_barrier_passed,

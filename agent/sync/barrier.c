@@ -125,6 +125,46 @@ static void barrier_supersede(
 	}
 }
 
+void barriers_on_over(struct barriers *b, barrier_over_fn over)
+{
+	b->over = over;
+}
+
+static void barrier_over(struct barriers *b, const struct barrier_name *name)
+{
+	const struct barrier_over over = { .name = name->text,
+		.answer = &name->open->answer,
+		.opened_ms = name->open->opened_ms,
+		.use = name->open };
+
+	if (b->over)
+		b->over(b->arg, &over);
+}
+
+static int barrier_arrival_order(const void *a, const void *b)
+{
+	const struct barrier_arrival *x = a, *y = b;
+
+	return (x->at_ms > y->at_ms) - (x->at_ms < y->at_ms);
+}
+
+struct barrier_arrival *barrier_arrivals(const struct barrier_over *over, size_t *ret_n)
+{
+	const struct barrier_use *use = over->use;
+	struct barrier_arrival *all = calloc(use->n + 1, sizeof(*all));
+	size_t n = 0;
+
+	if (!all)
+		return NULL;
+	for (size_t i = 0; i < use->n; i++)
+		if (use->places[i].after_ms != BARRIER_NEVER)
+			all[n++] = (struct barrier_arrival){ use->places[i].slot,
+				use->opened_ms + use->places[i].after_ms };
+	qsort(all, n, sizeof(*all), barrier_arrival_order);
+	*ret_n = n;
+	return all;
+}
+
 /* Closes the open use of name; its answer is complete except for the generation. */
 static void barrier_decide(struct barriers *b, struct barrier_name *name, enum status status)
 {
@@ -133,6 +173,7 @@ static void barrier_decide(struct barriers *b, struct barrier_name *name, enum s
 	use->answer.status = status;
 	use->answer.generation = name->uses++;
 	use->answer.missing = use->missing;
+	barrier_over(b, name);
 	name->open = NULL;
 	barrier_deadline_removed(b, use);
 	for (size_t i = 0; i < use->n; i++) {
@@ -197,6 +238,7 @@ struct barriers *barriers_free(struct barriers *b)
 
 	if (!b)
 		return NULL;
+	b->over = NULL;
 	barriers_clear(b, STATUS_CANCELLED, "");
 	while ((w = TAILQ_FIRST(&b->ready))) {
 		TAILQ_REMOVE(&b->ready, w, link);
@@ -320,8 +362,8 @@ static void barrier_fail_wrong_call(
 }
 
 /* Makes w the wait at slot's place. */
-static void barrier_enter(
-	struct barriers *b, struct barrier_name *name, int slot, struct barrier_wait *w)
+static void barrier_enter(struct barriers *b, struct barrier_name *name, int slot, uint64_t now_ms,
+	struct barrier_wait *w)
 {
 	struct barrier_use *use = name->open;
 	struct barrier_place *p = barrier_place(use, slot);
@@ -330,8 +372,12 @@ static void barrier_enter(
 	if (older)
 		barrier_ready_own(b, older, STATUS_CANCELLED,
 			"the same worker arrived at the barrier again", name->uses);
-	if (!p->arrived)
+	if (!p->arrived) {
+		uint64_t after = now_ms - use->opened_ms;
+
 		use->n_arrived++;
+		p->after_ms = after < BARRIER_NEVER ? (uint32_t)after : BARRIER_NEVER - 1;
+	}
 	p->arrived = true;
 	p->wait = w;
 	w->use = use;
@@ -356,7 +402,8 @@ static void barrier_settle(
 
 /* Opens a use for its first arrival. 0, -ENOMEM, -ENOSPC. */
 static int barrier_open(struct barriers *b, const char *text, int slot,
-	const struct barrier_set *set, uint64_t deadline_ms, struct barrier_name **ret)
+	const struct barrier_set *set, uint64_t deadline_ms, uint64_t now_ms,
+	struct barrier_name **ret)
 {
 	struct barrier_name *name;
 	struct barrier_use *use;
@@ -374,6 +421,7 @@ static int barrier_open(struct barriers *b, const char *text, int slot,
 	}
 	use->first = slot;
 	use->by_default = set->by_default;
+	use->opened_ms = now_ms;
 	use->deadline_ms = deadline_ms;
 	name->open = use;
 	barrier_name_touch(b, name);
@@ -434,7 +482,7 @@ static void barrier_join(struct barriers *b, struct barrier_name *name, int slot
 		barrier_text_differs(b, name->open, name->text, slot, set->slots, set->n);
 		barrier_fail_wrong_call(b, name, slot, w);
 	} else {
-		barrier_enter(b, name, slot, w);
+		barrier_enter(b, name, slot, now_ms, w);
 		barrier_settle(b, name, opened, now_ms);
 	}
 }
@@ -458,7 +506,7 @@ static int barrier_arrive(struct barriers *b, const char *text, int slot,
 		return 0;
 	}
 	if (!name || !name->open) {
-		r = barrier_open(b, text, slot, set, deadline_ms, &name);
+		r = barrier_open(b, text, slot, set, deadline_ms, now_ms, &name);
 		if (r == -ENOSPC)
 			barrier_ready_own(b, w, STATUS_RESOURCE_EXHAUSTED,
 				"too many open barriers or members", 0);
@@ -580,6 +628,7 @@ static void barrier_worker_ended(struct barriers *b, struct barrier_name *name, 
 	if (p->arrived)
 		use->n_arrived--;
 	p->arrived = false;
+	p->after_ms = BARRIER_NEVER;
 }
 
 void barriers_worker_ended(

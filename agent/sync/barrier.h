@@ -58,10 +58,32 @@ typedef void (*barrier_answer_fn)(void *arg, void *token, const struct barrier_a
 /* Borrowed text "role:index" of a slot, until the next call. */
 typedef const char *(*barrier_name_fn)(void *arg, int slot);
 
+struct barrier_use;
+
+/* A barrier that has been passed or has failed. */
+struct barrier_over {
+	const char *name;
+	const struct barrier_answer *answer;
+	uint64_t opened_ms;	       /* when the first worker arrived */
+	const struct barrier_use *use; /* for barrier_arrivals() */
+};
+/* Runs before the answers, and may call no function that changes the barriers. */
+typedef void (*barrier_over_fn)(void *arg, const struct barrier_over *over);
+
+struct barrier_arrival {
+	int slot;
+	uint64_t at_ms;
+};
+
 _must_check_ int barriers_new(
 	barrier_answer_fn answer, barrier_name_fn name, void *arg, struct barriers **ret);
 struct barriers *barriers_free(struct barriers *b); /* open waits end without an answer */
 DEFINE_CLEANUP(struct barriers *, barriers_free)
+
+/* over: with the arg of the answers; NULL: none. */
+void barriers_on_over(struct barriers *b, barrier_over_fn over);
+/* The members that arrived, ordered by their times. Returns owned, NULL without memory. */
+struct barrier_arrival *barrier_arrivals(const struct barrier_over *over, size_t *ret_n);
 
 /* A new attempt: forgets all names. Open waits get CANCELLED. */
 void barriers_reset(struct barriers *b, const char *why);

@@ -107,7 +107,8 @@ int barrier_use_new(struct barriers *b, const int *slots, size_t n, struct barri
 	use->n = n;
 	use->missing = (int *)(use->places + n);
 	for (size_t i = 0; i < n; i++)
-		use->places[i].slot = slots[i];
+		use->places[i] = (struct barrier_place){ .slot = (uint16_t)slots[i],
+			.after_ms = BARRIER_NEVER };
 	b->members += n;
 	*ret = use;
 	return 0;

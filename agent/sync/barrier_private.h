@@ -27,16 +27,19 @@ struct barrier_wait {
 	int64_t generation;
 };
 
+#define BARRIER_NEVER UINT32_MAX
+
 struct barrier_place {
-	int slot;
-	bool arrived; /* in a failed use also: has got the failure */
+	uint16_t slot;
+	bool arrived;	   /* in a failed use also: has got the failure */
+	uint32_t after_ms; /* when it arrived, since the use was opened; BARRIER_NEVER */
 	struct barrier_wait *wait;
 };
 
 struct barrier_use {
 	unsigned refs;
 	TAILQ_ENTRY(barrier_use) link; /* in its name's list of failed uses */
-	uint64_t deadline_ms;
+	uint64_t opened_ms, deadline_ms;
 	int first;	 /* the slot that arrived first */
 	bool by_default; /* the first arrival gave no list of members */
 	size_t n, n_arrived;
@@ -64,6 +67,7 @@ TAILQ_HEAD(barrier_waits, barrier_wait);
 struct barriers {
 	barrier_answer_fn answer;
 	barrier_name_fn name;
+	barrier_over_fn over; /* or NULL */
 	void *arg;
 	struct chain names, waits;
 	struct barrier_names lists[BARRIER_N_LISTS]; /* the longest unused name first */

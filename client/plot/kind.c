@@ -16,6 +16,8 @@ static const struct {
 	enum plot_kind kind;
 } events[] = {
 	{ "state", PLOT_NONE },
+	{ "barrier", PLOT_NONE },
+	{ "clock", PLOT_NONE },
 	{ "started", PLOT_NONE },
 	{ "ended", PLOT_NONE },
 	{ "backoff", PLOT_NONE },

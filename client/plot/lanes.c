@@ -33,12 +33,20 @@ static void lane_add(struct lanes *l, enum lane_kind kind, size_t index, double 
 	l->height += height;
 }
 
+static bool have(const struct plot_marks *marks, enum plot_kind kind)
+{
+	for (size_t i = 0; i < marks->n; i++)
+		if (marks->items[i].kind == kind)
+			return true;
+	return false;
+}
+
 int lanes_init(struct lanes *l)
 {
 	const struct plot *p = l->p;
 	int source = -1;
 
-	l->items = calloc(p->n_workers + p->n_sources + p->n_hosts + 3, sizeof(*l->items));
+	l->items = calloc(p->n_workers + p->n_sources + p->n_hosts + 4, sizeof(*l->items));
 	if (!l->items)
 		return -ENOMEM;
 	l->row = row_height(p->n_workers);
@@ -49,12 +57,18 @@ int lanes_init(struct lanes *l)
 	for (size_t i = 0; i < p->n_hosts; i++)
 		lane_add(l, LANE_HOST, i, LANE_HOST_HEIGHT);
 	for (size_t i = 0; i < p->n_workers; i++) {
+		if (i >= LANES_WORKERS && !have(&p->workers[i].marks, PLOT_ROOT)) {
+			l->left_out++;
+			continue;
+		}
 		if (p->workers[i].source != source) {
 			source = p->workers[i].source;
 			lane_add(l, LANE_TITLE, source, LANE_TITLE_HEIGHT);
 		}
 		lane_add(l, LANE_WORKER, i, l->row);
 	}
+	if (l->left_out)
+		lane_add(l, LANE_MORE, 0, LANE_TITLE_HEIGHT);
 	return 0;
 }
 
@@ -143,6 +157,7 @@ void lanes_labels(const struct lanes *l, double x)
 		const struct lane *at = &l->items[i];
 		const char *host = NULL;
 		double y = at->y + at->height / 2 + 4;
+		char more[48];
 
 		switch (at->kind) {
 		case LANE_GROUP:
@@ -162,6 +177,10 @@ void lanes_labels(const struct lanes *l, double x)
 			break;
 		case LANE_WORKER:
 			worker_label(l, at, x);
+			break;
+		case LANE_MORE:
+			snprintf(more, sizeof(more), "and %zu more", l->left_out);
+			label(l, "l m", x, y, LANE_LABEL_SIZE, more, x);
 			break;
 		}
 	}
@@ -258,6 +277,31 @@ static void many_starts(
 	fputs("</g>", l->f);
 }
 
+/* Thinner bars over those of the starts. */
+static void wait_bars(const struct lanes *l, const struct plot_worker *w, double height)
+{
+	char name[32], took[TIME_TEXT_MAX];
+
+	for (size_t i = 0, end; i < w->n_waits; i = end) {
+		const struct plot_wait *first = &w->waits[i], *last;
+
+		end = merge_waits(&l->scale, w, i);
+		last = &w->waits[end - 1];
+		title_begin(l);
+		title_text(l, worker_name(w, name));
+		time_text_since(last->to, first->from, took);
+		if (end > i + 1) {
+			fprintf(l->f, ": %zu waits at barriers in %s", end - i, took);
+		} else {
+			fprintf(l->f, " waited %s: ", took);
+			title_text(l, l->p->barriers[first->barrier].text);
+		}
+		fputs("</title>", l->f);
+		bar(l, "i", first->from, last->to, height);
+		fputs("</g>", l->f);
+	}
+}
+
 /* Lines under marks that stand for several: as long as the time in which these were. */
 static void mark_lengths(const struct lanes *l, const struct plot_marks *marks)
 {
@@ -288,6 +332,13 @@ static void worker_bars(const struct lanes *l, const struct lane *at)
 			one_start(l, w, &w->starts[i], height);
 		else
 			many_starts(l, w, i, end, height);
+	}
+	if (w->n_waits) {
+		fputs("<g transform=\"translate(0 ", l->f);
+		xml_number(l->f, height / 3, 1);
+		fputs(")\">", l->f);
+		wait_bars(l, w, height / 3);
+		fputs("</g>", l->f);
 	}
 	mark_lengths(l, &w->marks);
 	fputs("</g>\n", l->f);
@@ -459,14 +510,6 @@ void lanes_marks(const struct lanes *l)
 		else if (at->kind == LANE_WORKER)
 			lane_marks(l, at, &l->p->workers[at->index].marks);
 	}
-}
-
-static bool have(const struct plot_marks *marks, enum plot_kind kind)
-{
-	for (size_t i = 0; i < marks->n; i++)
-		if (marks->items[i].kind == kind)
-			return true;
-	return false;
 }
 
 bool lanes_have(const struct plot *p, enum plot_kind kind)

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-enum lane_kind { LANE_GROUP, LANE_EVENTS, LANE_HOST, LANE_TITLE, LANE_WORKER };
+enum lane_kind { LANE_GROUP, LANE_EVENTS, LANE_HOST, LANE_TITLE, LANE_WORKER, LANE_MORE };
 
 struct lane {
 	enum lane_kind kind;
@@ -21,12 +21,16 @@ struct lanes {
 	struct scale scale;
 	struct lane *items;
 	size_t n;
-	double height; /* of all */
-	double row;    /* of a worker */
-	double glyph;  /* how large marks are, beside those of 12 pixels */
-	int places;    /* digits behind the point of horizontal numbers */
-	bool page;     /* the script shows and hides labels of phases */
+	size_t left_out; /* workers */
+	double height;	 /* of all */
+	double row;	 /* of a worker */
+	double glyph;	 /* how large marks are, beside those of 12 pixels */
+	int places;	 /* digits behind the point of horizontal numbers */
+	bool page;	 /* the script shows and hides labels of phases */
 };
+
+/* Workers beyond so many are only counted, except for the one of the root cause. */
+enum { LANES_WORKERS = 8192 };
 
 /* Lays the lanes out; p, f, scale, places and page are set. Returns 0 or -ENOMEM. */
 _must_check_ int lanes_init(struct lanes *l);

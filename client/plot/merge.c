@@ -28,6 +28,23 @@ size_t merge_starts(const struct scale *s, const struct plot_worker *w, size_t i
 	return i;
 }
 
+size_t merge_waits(const struct scale *s, const struct plot_worker *w, size_t i)
+{
+	const struct plot_wait *last = &w->waits[i];
+
+	if (scale_length(s, last->from, last->to) >= s->bar)
+		return i + 1;
+	while (++i < w->n_waits) {
+		const struct plot_wait *next = &w->waits[i];
+
+		if (scale_length(s, next->from, next->to) >= s->bar ||
+			scale_length(s, last->to, next->from) >= s->bar)
+			break;
+		last = next;
+	}
+	return i;
+}
+
 size_t merge_phases(const struct scale *s, const struct plot *p, size_t i)
 {
 	const struct plot_phase *phases = p->phases;
@@ -96,9 +113,14 @@ static size_t count_bars(const struct scale *s, const struct plot *p)
 
 	for (size_t i = 0; i < p->n_phases; i = merge_phases(s, p, i))
 		count++;
-	for (size_t i = 0; i < p->n_workers; i++)
-		for (size_t k = 0; k < p->workers[i].n; k = merge_starts(s, &p->workers[i], k))
+	for (size_t i = 0; i < p->n_workers; i++) {
+		const struct plot_worker *w = &p->workers[i];
+
+		for (size_t k = 0; k < w->n; k = merge_starts(s, w, k))
 			count++;
+		for (size_t k = 0; k < w->n_waits; k = merge_waits(s, w, k))
+			count++;
+	}
 	return count;
 }
 

@@ -30,6 +30,9 @@ void merge_fit(struct scale *s, const struct plot *p, const struct merge_limits 
 /* starts[i] and those after it that are drawn as one: returns the index behind them. */
 size_t merge_starts(const struct scale *s, const struct plot_worker *w, size_t i);
 
+/* The same for its waits. */
+size_t merge_waits(const struct scale *s, const struct plot_worker *w, size_t i);
+
 /* The same for phases of the group. */
 size_t merge_phases(const struct scale *s, const struct plot *p, size_t i);
 

@@ -54,12 +54,17 @@ static void model_text(struct plot *p, char **at, const char *text)
 	*at = copy;
 }
 
-/* The time at key; def where there is none that can be drawn. */
-static int64_t model_time(const json_t *object, const char *key, int64_t def)
+/* The time at key, by the clock of the host that leads; def where there is none that can be drawn.
+ */
+static int64_t model_time(const struct plot *p, const json_t *object, const char *key, int64_t def)
 {
-	int64_t at = json_get_int(object, key, def);
+	int64_t at = json_get_int(object, key, 0);
 
-	return at > 0 && at <= MODEL_LATEST_US ? at : def;
+	if (at <= 0 || at > MODEL_LATEST_US)
+		return def;
+	if (p->n_sources)
+		at += p->sources[p->n_sources - 1].offset_us;
+	return at > 0 ? at : def;
 }
 
 void plot_init(struct plot *p)
@@ -79,8 +84,23 @@ static void worker_fini(struct plot_worker *w)
 	for (size_t i = 0; i < w->n; i++)
 		free(w->starts[i].text);
 	free(w->starts);
+	free(w->waits);
 	free(w->name);
 	marks_fini(&w->marks);
+}
+
+static void source_fini(struct plot_source *s)
+{
+	free(s->host);
+	free(s->by_rank);
+}
+
+static void barrier_fini(struct plot_barrier *b)
+{
+	for (size_t i = 0; i < b->n; i++)
+		ranks_fini(&b->waiters[i].ranks);
+	free(b->waiters);
+	free(b->text);
 }
 
 void plot_fini(struct plot *p)
@@ -95,11 +115,14 @@ void plot_fini(struct plot *p)
 		marks_fini(&p->hosts[i].marks);
 	}
 	for (size_t i = 0; i < p->n_sources; i++)
-		free(p->sources[i].host);
+		source_fini(&p->sources[i]);
+	for (size_t i = 0; i < p->n_barriers; i++)
+		barrier_fini(&p->barriers[i]);
 	marks_fini(&p->marks);
 	free(p->workers);
 	free(p->phases);
 	free(p->hosts);
+	free(p->barriers);
 	free(p->sources);
 	free(p->job);
 	free(p->run);
@@ -130,22 +153,43 @@ static bool is_first(const struct plot *p)
 	return p->n_sources == 1;
 }
 
-/* The worker of the present source; NULL without memory. */
+/* Where the rank of the source is noted; NULL without memory. */
+static size_t *rank_at(struct plot *p, struct plot_source *s, int rank)
+{
+	size_t n = s->n_by_rank ? s->n_by_rank : 64;
+	size_t *grown;
+
+	while (n <= (size_t)rank)
+		n *= 2;
+	if (n > s->n_by_rank) {
+		grown = reallocarray(s->by_rank, n, sizeof(*grown));
+		if (!grown) {
+			p->error = -ENOMEM;
+			return NULL;
+		}
+		memset(grown + s->n_by_rank, 0, (n - s->n_by_rank) * sizeof(*grown));
+		s->by_rank = grown;
+		s->n_by_rank = n;
+	}
+	return &s->by_rank[rank];
+}
+
+/* The worker of the present source; NULL for a rank that no worker has, and without memory. */
 static struct plot_worker *worker_of(struct plot *p, int rank)
 {
-	int source = (int)p->n_sources - 1;
+	size_t *at = rank >= 0 && rank <= RANKS_MAX ? rank_at(p, source_of(p), rank) : NULL;
 	struct plot_worker *w;
 
-	for (size_t i = 0; i < p->n_workers; i++) {
-		w = &p->workers[i];
-		if (w->rank == rank && w->source == source)
-			return w;
-	}
+	if (!at)
+		return NULL;
+	if (*at)
+		return &p->workers[*at - 1];
 	w = GROW(p, p->workers, p->n_workers, p->room_workers);
-	if (w) {
-		w->source = source;
-		w->rank = rank;
-	}
+	if (!w)
+		return NULL;
+	w->source = (int)p->n_sources - 1;
+	w->rank = rank;
+	*at = p->n_workers;
 	return w;
 }
 
@@ -239,17 +283,17 @@ static void model_worker(struct plot *p, const json_t *event, int64_t at, int at
 {
 	const json_t *data = json_get_object(event, "data");
 	int rank = (int)json_get_int(data, "rank", -1);
-	struct plot_worker *w = rank >= 0 ? worker_of(p, rank) : NULL;
+	struct plot_worker *w = worker_of(p, rank);
 	struct plot_start *s;
 
 	if (!w)
 		return;
 	plot_name(p, rank, json_get_string(data, "role", "?"), (int)json_get_int(data, "index", 0));
-	start_begin(p, w, attempt, model_time(data, "started_us", at));
+	start_begin(p, w, attempt, model_time(p, data, "started_us", at));
 	s = start_open(w);
 	if (!s || !ended)
 		return;
-	start_close(source_of(p), w, model_time(data, "ended_us", at));
+	start_close(source_of(p), w, model_time(p, data, "ended_us", at));
 	s->end = model_end(data);
 	model_text(p, &s->text, json_get_string(event, "text", ""));
 }
@@ -291,7 +335,8 @@ static void model_state(struct plot *p, const json_t *event, int64_t at, int att
 	struct plot_phase *phase;
 
 	if (!strcmp(to, "starting")) {
-		*src = (struct plot_source){ .host = src->host, .starting = at };
+		src->starting = at;
+		src->running = src->stopping = 0;
 		/* Other events may carry the number of an attempt that never comes. */
 		if (attempt >= p->attempts)
 			p->attempts = attempt + 1;
@@ -327,7 +372,7 @@ static void model_verdict(struct plot *p, const json_t *event)
 		return;
 	p->root.attempt = (int)json_get_int(root, "attempt", 0);
 	p->root.rank = (int)json_get_int(root, "rank", -1);
-	p->root.at = model_time(root, "time_us", 0);
+	p->root.at = model_time(p, root, "time_us", 0);
 	snprintf(name, sizeof(name), "%.100s:%d", json_get_string(root, "role", "?"),
 		(int)json_get_int(root, "index", 0));
 	model_text(p, &p->root.worker, name);
@@ -369,6 +414,85 @@ static void model_host(struct plot *p, const json_t *event, int64_t at)
 	}
 }
 
+/* --- barriers ----------------------------------------------------------------------------------
+ */
+
+static void model_barrier(struct plot *p, const json_t *event, int64_t at)
+{
+	const json_t *waits = json_get_array(json_get_object(event, "data"), "waits"), *wait;
+	struct plot_barrier *b = GROW(p, p->barriers, p->n_barriers, p->room_barriers);
+	size_t i;
+
+	if (!b)
+		return;
+	b->to = at;
+	b->waiters = calloc(json_array_size(waits) + 1, sizeof(*b->waiters));
+	if (!b->waiters)
+		p->error = -ENOMEM;
+	model_text(p, &b->text, json_get_string(event, "text", ""));
+	json_array_foreach (waits, i, wait) {
+		int64_t from = model_time(p, wait, "since_us", 0);
+
+		if (!b->waiters || !from || from >= at ||
+			ranks_parse(&b->waiters[b->n].ranks, json_get_string(wait, "ranks", ""),
+				NULL, NULL) < 0)
+			continue;
+		b->waiters[b->n++].from = from;
+	}
+}
+
+/* Whether w ran at that time: in another attempt a worker of another host may have its rank. */
+static bool worker_ran(const struct plot_worker *w, int64_t at)
+{
+	size_t low = 0, high = w->n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (w->starts[mid].to < at)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < w->n && w->starts[low].from <= at;
+}
+
+/* Gives workers their waits; all starts have ended. */
+static void model_waits(struct plot *p, size_t barrier)
+{
+	const struct plot_barrier *b = &p->barriers[barrier];
+
+	for (size_t i = 0; i < p->n_workers; i++) {
+		struct plot_worker *w = &p->workers[i];
+
+		for (size_t k = 0; k < b->n; k++) {
+			struct plot_wait *wait;
+
+			if (!ranks_contains(&b->waiters[k].ranks, w->rank) ||
+				!worker_ran(w, b->waiters[k].from))
+				continue;
+			wait = GROW(p, w->waits, w->n_waits, w->room_waits);
+			if (wait)
+				*wait = (struct plot_wait){ b->waiters[k].from, b->to, barrier };
+		}
+	}
+}
+
+/* --- clocks ------------------------------------------------------------------------------------
+ */
+
+void plot_clock(struct plot *p, const json_t *event)
+{
+	int64_t offset = json_get_int(json_get_object(event, "data"), "offset_us", 0);
+	struct plot_source *s = source_of(p);
+
+	if (!s)
+		return;
+	s->aligned = true;
+	if (offset > -MODEL_LATEST_US && offset < MODEL_LATEST_US)
+		s->offset_us = offset;
+}
+
 /* --- marks -------------------------------------------------------------------------------------
  */
 
@@ -385,8 +509,8 @@ static void model_mark(struct plot *p, const json_t *event, int64_t at, int atte
 		(!strcmp(name, "worker-failed") && json_get_bool(data, "collateral", false)))
 		return;
 	if (kind == PLOT_FAILURE)
-		at = model_time(data, "time_us", at);
-	if (strcmp(name, "worker-failed-elsewhere") != 0 && rank >= 0)
+		at = model_time(p, data, "time_us", at);
+	if (strcmp(name, "worker-failed-elsewhere") != 0)
 		w = worker_of(p, rank);
 	if (w && (!strcmp(name, "worker-stopping") || !strcmp(name, "worker-failing")))
 		w->stopping = at;
@@ -397,10 +521,15 @@ static void model_mark(struct plot *p, const json_t *event, int64_t at, int atte
 void plot_add(struct plot *p, const json_t *event)
 {
 	const char *name = json_get_string(event, "event", NULL);
-	int64_t at = model_time(event, "time_us", 0);
 	int attempt = (int)json_get_int(event, "attempt", -1);
+	int64_t at;
 
-	if (!name || !at || !source_of(p))
+	if (!name || !source_of(p))
+		return;
+	if (!strcmp(name, "clock") && source_of(p)->aligned)
+		plot_clock(p, event);
+	at = model_time(p, event, "time_us", 0);
+	if (!at)
 		return;
 	p->events++;
 	if (!p->from || at < p->from)
@@ -421,6 +550,8 @@ void plot_add(struct plot *p, const json_t *event)
 		model_worker(p, event, at, attempt, true);
 	else if (!strcmp(name, "ended") && (is_first(p) || !p->result))
 		model_verdict(p, event);
+	else if (!strcmp(name, "barrier"))
+		model_barrier(p, event, at);
 	else if (!strcmp(name, "agent-lost"))
 		model_agent_lost(p, at);
 	else if (!strcmp(name, "restart") || !strcmp(name, "worker-restart"))
@@ -522,6 +653,8 @@ int plot_finish(struct plot *p, int64_t now_us)
 		start_close(&p->sources[w->source], w, end);
 		marks_sort(&w->marks);
 	}
+	for (size_t i = 0; i < p->n_barriers; i++)
+		model_waits(p, i);
 	if (p->n_workers)
 		qsort(p->workers, p->n_workers, sizeof(*p->workers), worker_order);
 	for (size_t i = 0; i < p->n_hosts; i++) {

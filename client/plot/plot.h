@@ -10,6 +10,7 @@
 
 #include "client/plot/kind.h"
 #include "common/base/cleanup.h"
+#include "common/text/ranks.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -24,6 +25,23 @@ struct plot_start {
 	enum plot_end end;
 	int64_t from, running, stopping, to;
 	char *text; /* how it ended; NULL while it runs */
+};
+
+/* A time that a worker waited at a barrier. */
+struct plot_wait {
+	int64_t from, to;
+	size_t barrier;
+};
+
+/* A barrier at which workers waited for long. */
+struct plot_barrier {
+	int64_t to;
+	char *text;
+	struct plot_waiters {
+		int64_t from;
+		struct ranks ranks;
+	} * waiters;
+	size_t n;
 };
 
 struct plot_mark {
@@ -43,6 +61,8 @@ struct plot_worker {
 	char *name; /* "role:index", or NULL when no event names it */
 	struct plot_start *starts;
 	size_t n, room;
+	struct plot_wait *waits; /* once the plot is finished */
+	size_t n_waits, room_waits;
 	struct plot_marks marks;
 	int64_t stopping; /* when this worker alone was asked to end; 0: it was not */
 };
@@ -69,9 +89,13 @@ struct plot_host {
 
 /* An agent whose events are in the plot. */
 struct plot_source {
-	char *host; /* or NULL */
+	char *host;	   /* or NULL */
+	int64_t offset_us; /* what is added to its times for those of the host that leads */
+	bool aligned;	   /* its clock is looked at */
 	/* Of the attempt at hand; 0: not yet. */
 	int64_t starting, running, stopping;
+	/* Where each rank is among the workers, plus 1; 0: nowhere yet. */
+	size_t *by_rank, n_by_rank;
 };
 
 struct plot {
@@ -81,8 +105,9 @@ struct plot {
 	struct plot_worker *workers;
 	struct plot_phase *phases;
 	struct plot_host *hosts;
-	size_t n_sources, n_workers, n_phases, n_hosts;
-	size_t room_sources, room_workers, room_phases, room_hosts;
+	struct plot_barrier *barriers;
+	size_t n_sources, n_workers, n_phases, n_hosts, n_barriers;
+	size_t room_sources, room_workers, room_phases, room_hosts, room_barriers;
 	struct plot_marks marks; /* about no single worker or host */
 	int attempts, restarts;
 	size_t events;
@@ -106,6 +131,10 @@ void plot_source(struct plot *p, const char *host);
 
 /* The next event of the source; what is no event is ignored. */
 void plot_add(struct plot *p, const json_t *event);
+
+/* The times of the present source become those of the host that leads. event: its first event
+ * "clock", given before all others; NULL: there is none. */
+void plot_clock(struct plot *p, const json_t *event);
 
 /* Names a worker of the present source, for events that only have its rank. */
 void plot_name(struct plot *p, int rank, const char *role, int index);

@@ -230,11 +230,12 @@ static double legend(const struct svg *s, double y)
 	static const struct {
 		const char *class, *text;
 	} bars[] = { { "q", "starting" }, { "r", "running" }, { "z", "stopping" },
-		{ "w", "group waits" } };
+		{ "w", "group waits" }, { "i", "waited at a barrier" } };
+	size_t n_bars = sizeof(bars) / sizeof(bars[0]) - (s->p->n_barriers == 0);
 	double x = SVG_PAD;
 
 	fputs("<g id=\"legend\">\n", s->f);
-	for (size_t i = 0; i < sizeof(bars) / sizeof(bars[0]); i++) {
+	for (size_t i = 0; i < n_bars; i++) {
 		fprintf(s->f,
 			"<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"16\" height=\"10\"/>",
 			bars[i].class, x, y - 5);

@@ -59,6 +59,20 @@ static char *file_host(const char *events)
 	return host ? strdup(host) : NULL;
 }
 
+/* Events that are older than the first word about the host's clock have that clock, too. */
+static void file_clock(struct plot *p, FILE *f)
+{
+	_cleanup_free_ char *line = NULL;
+	_cleanup_json_ json_t *event = NULL;
+	size_t cap = 0;
+
+	while (!event && getline(&line, &cap, f) > 0)
+		if (strstr(line, "\"event\":\"clock\""))
+			event = json_loads(line, 0, NULL);
+	plot_clock(p, event);
+	rewind(f);
+}
+
 static int file_events(struct ctl *ctl, struct plot *p, const char *path)
 {
 	_cleanup_file_ FILE *f = file_open(path);
@@ -69,6 +83,7 @@ static int file_events(struct ctl *ctl, struct plot *p, const char *path)
 		return ctl_error(ctl, CTL_REFUSED, "%s: %s", path, strerror(errno));
 	host = file_host(path);
 	plot_source(p, host);
+	file_clock(p, f);
 	while (getline(&line, &cap, f) > 0) {
 		/* A line that a full disk cut short is left out. */
 		json_t *event = json_loads(line, 0, NULL);

@@ -120,8 +120,8 @@ def test_a_member_that_comes_twice_counts_once(group_of):
 
 
 def test_a_barrier_that_times_out_names_who_is_missing(group_of):
-    _, a, b, c = group_of(3)
-    e = a.refused("Barrier", name="x", timeout_ms=30)
+    group, a, b, c = group_of(3)
+    e = a.refused("Barrier", name="x", timeout_ms=1000)
     assert e.name == "DeadlineExceeded"
     assert e.missing == ["worker:1", "worker:2"]
     assert "worker:1" in e.message and "worker:2" in e.message and "worker:0" not in e.message
@@ -131,6 +131,10 @@ def test_a_barrier_that_times_out_names_who_is_missing(group_of):
     for w in (a, b, c):
         w.send("Barrier", name="x")
     assert [w.reply()["generation"] for w in (a, b, c)] == [1, 1, 1]
+    # So long a wait has an event; of the quick ones after it there is none.
+    waits = [x["data"] for d in agents(group) for x in d.events(group.name) if x["event"] == "barrier"]
+    assert [(w["status"], w["first"], [x["ranks"] for x in w["waits"]]) for w in waits] == [
+        ("DeadlineExceeded", "worker:0", ["0"])]
 
 
 def test_a_barrier_of_some_is_none_of_the_others_business(group_of):

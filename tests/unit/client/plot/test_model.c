@@ -255,6 +255,97 @@ START_TEST(workers_end_with_their_host)
 }
 END_TEST
 
+static void barrier(double seconds, double from, const char *ranks)
+{
+	event(seconds, "barrier",
+		"\"rank\":3,\"data\":{\"waits\":[{\"ranks\":\"%s\",\"since_us\":%lld}]}", ranks,
+		(long long)(T + (int64_t)(from * 1e6)));
+}
+
+START_TEST(waits_at_barriers_are_those_of_the_workers_that_ran)
+{
+	plot_source(&plot, "a");
+	one_attempt();
+	barrier(8, 4, "1,3");
+	barrier(9, 8.5, "0-999999");
+	barrier(9, 9.5, "0"); /* begins after its end */
+	barrier(9, 8.5, "?");
+	plot_source(&plot, "b"); /* has rank 1 in the next attempt */
+	state(20, "starting", 1);
+	event(21, "started", "\"attempt\":1,\"data\":{\"ranks\":\"1,3\"}");
+	state(22, "running", 1);
+	barrier(30, 25, "1,3"); /* of a host that leads now */
+	ck_assert_int_eq(plot_finish(&plot, 0), 0);
+	ck_assert_uint_eq(plot.n_workers, 4);
+	ck_assert_uint_eq(plot.workers[0].n_waits, 1);
+	ck_assert_uint_eq(plot.workers[1].n_waits, 2);
+	ck_assert_double_eq(at(plot.workers[1].waits[0].from), 4);
+	ck_assert_double_eq(at(plot.workers[1].waits[0].to), 8);
+	ck_assert_double_eq(at(plot.workers[1].waits[1].to), 9);
+	ck_assert_str_eq(plot.barriers[plot.workers[1].waits[0].barrier].text, "barrier");
+	ck_assert_uint_eq(plot.workers[2].n_waits, 1);
+	ck_assert_uint_eq(plot.workers[3].n_waits, 1);
+	ck_assert_double_eq(at(plot.workers[3].waits[0].from), 25);
+	/* The worker that came last has no mark. */
+	ck_assert_uint_eq(plot.workers[3].marks.n, 0);
+}
+END_TEST
+
+static json_t *clock_event(double seconds)
+{
+	return json_pack("{s:s, s:{s:I}}", "event", "clock", "data", "offset_us",
+		(json_int_t)(seconds * 1e6));
+}
+
+START_TEST(hosts_are_drawn_by_the_clock_of_the_one_that_leads)
+{
+	json_t *first = clock_event(-3600);
+
+	plot_source(&plot, "a");
+	plot_clock(&plot, NULL);
+	one_attempt();
+	plot_source(&plot, "b");
+	plot_clock(&plot, first);
+	event(3600, "host-noted", "\"data\":{\"host\":\"b\"}");
+	state(3601, "starting", 0);
+	event(3602, "started", "\"attempt\":0,\"data\":{\"ranks\":\"2-3\"}");
+	state(3604, "running", 0);
+	ended(3608, 2, 0, 3601.5, "stopped", 0);
+	event(3609, "clock", "\"data\":{\"offset_us\":-3600500000}");
+	ended(3611.5, 3, 0, 3602, "stopped", 0);
+	ck_assert_int_eq(plot_finish(&plot, 0), 0);
+	ck_assert_double_eq(at(plot.from), 0);
+	ck_assert_double_eq(at(plot.to), 12);
+	ck_assert_double_eq(at(plot.workers[2].starts[0].from), 1.5);
+	ck_assert_double_eq(at(plot.workers[2].starts[0].running), 4);
+	ck_assert_double_eq(at(plot.workers[2].starts[0].to), 8);
+	ck_assert_double_eq(at(plot.workers[3].starts[0].to), 11);
+	json_decref(first);
+}
+END_TEST
+
+START_TEST(one_host_alone_keeps_its_own_clock)
+{
+	state(1, "starting", 0);
+	event(2, "clock", "\"data\":{\"offset_us\":-3600500000}");
+	state(3, "running", 0);
+	ck_assert_int_eq(plot_finish(&plot, 0), 0);
+	ck_assert_double_eq(at(plot.from), 1);
+	ck_assert_double_eq(at(plot.to), 3);
+}
+END_TEST
+
+START_TEST(a_million_ranks_take_no_time)
+{
+	plot_source(&plot, "a");
+	for (int i = 0; i < 4; i++)
+		event(i, "started", "\"attempt\":0,\"data\":{\"ranks\":\"0-999999\"}");
+	event(9, "worker-ended", "\"data\":{\"rank\":2000000000}");
+	ck_assert_int_eq(plot_finish(&plot, 0), 0);
+	ck_assert_uint_eq(plot.n_workers, 1000000);
+}
+END_TEST
+
 START_TEST(times_that_no_picture_has_room_for_are_left_out)
 {
 	one_attempt();
@@ -305,6 +396,10 @@ int main(void)
 	tcase_add_test(tc, hosts_join_and_leave_and_may_come_back);
 	tcase_add_test(tc, each_host_of_a_group_has_its_own_workers);
 	tcase_add_test(tc, workers_end_with_their_host);
+	tcase_add_test(tc, waits_at_barriers_are_those_of_the_workers_that_ran);
+	tcase_add_test(tc, hosts_are_drawn_by_the_clock_of_the_one_that_leads);
+	tcase_add_test(tc, one_host_alone_keeps_its_own_clock);
+	tcase_add_test(tc, a_million_ranks_take_no_time);
 	tcase_add_test(tc, times_that_no_picture_has_room_for_are_left_out);
 	tcase_add_test(tc, events_of_newer_versions_are_marks_and_nonsense_is_left_out);
 	suite_add_tcase(s, tc);

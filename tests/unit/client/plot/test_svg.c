@@ -224,6 +224,81 @@ START_TEST(thousands_of_workers_and_starts_are_drawn_together)
 }
 END_TEST
 
+static void waited(struct plot *p, double from, double to, const char *ranks)
+{
+	add(p, T + (int64_t)(to * 1e6), "barrier", 0, 1, "workers waited for worker:1",
+		json_pack("{s:[{s:s, s:I}]}", "waits", "ranks", ranks, "since_us",
+			(json_int_t)(T + (int64_t)(from * 1e6))));
+}
+
+START_TEST(waits_at_barriers_are_bars_of_their_workers)
+{
+	struct plot p;
+	_cleanup_free_ char *s = NULL;
+
+	make_run(&p, 3, 1, 0, "x");
+	s = render(&p, false);
+	ck_assert_uint_eq(count(s, "class=\"i\""), 0);
+	plot_fini(&p);
+	free(s);
+	plot_init(&p);
+	waited(&p, 20, 27, "0,2");
+	for (int r = 0; r < 3; r++)
+		worker_ended(&p, T, T + 60 * SECOND, 0, r, false, "y");
+	ck_assert_int_eq(plot_finish(&p, 0), 0);
+	s = render(&p, false);
+	(void)check_xml(s);
+	ck_assert_uint_eq(count(s, "class=\"i\""), 2 + 1); /* and the legend's */
+	ck_assert_uint_eq(count(s, "worker:2 waited 7s: workers waited for worker:1</title>"), 1);
+	ck_assert_uint_eq(count(s, "worker:1 waited"), 0);
+	plot_fini(&p);
+}
+END_TEST
+
+START_TEST(very_many_waits_are_drawn_together)
+{
+	struct plot p;
+	_cleanup_free_ char *s = NULL;
+
+	plot_init(&p);
+	for (int i = 0; i < 10000; i++)
+		waited(&p, i * 4, i * 4 + 3, "0-62");
+	for (int r = 0; r < 64; r++)
+		worker_ended(&p, T, T + 40000 * SECOND, 0, r, false, "y");
+	ck_assert_int_eq(plot_finish(&p, 0), 0);
+	ck_assert_uint_eq(p.workers[62].n_waits, 10000);
+	s = render(&p, false);
+	(void)check_xml(s);
+	ck_assert_uint_lt(strlen(s), SVG_BYTES_MAX);
+	ck_assert_ptr_nonnull(strstr(s, " waits at barriers in "));
+	plot_fini(&p);
+}
+END_TEST
+
+START_TEST(workers_beyond_thousands_are_counted)
+{
+	enum { WORKERS = 20000 };
+	struct plot p;
+	_cleanup_free_ char *s = NULL;
+
+	plot_init(&p);
+	for (int r = 0; r < WORKERS; r++)
+		worker_ended(&p, T, T + 60 * SECOND, 0, r, r == WORKERS - 1, "y");
+	add(&p, T + 61 * SECOND, "ended", 0, -1, "x",
+		json_pack("{s:s, s:{s:s, s:i, s:i, s:i, s:s}}", "result", "failed", "root_cause",
+			"role", "worker", "index", WORKERS - 1, "rank", WORKERS - 1, "attempt", 0,
+			"message", "x"));
+	ck_assert_int_eq(plot_finish(&p, 0), 0);
+	s = render(&p, false);
+	(void)check_xml(s);
+	ck_assert_uint_lt(strlen(s), SVG_BYTES_MAX);
+	ck_assert_uint_eq(count(s, ">and 11807 more</text>"), 1);
+	/* The root cause is drawn: its mark, and the legend's. */
+	ck_assert_uint_eq(count(s, "href=\"#r\""), 1 + 1);
+	plot_fini(&p);
+}
+END_TEST
+
 START_TEST(a_run_without_a_worker_is_a_picture_too)
 {
 	struct plot p;
@@ -305,6 +380,9 @@ int main(void)
 	tcase_add_test(tc, texts_of_workers_stay_texts);
 	tcase_add_test(tc, a_large_run_is_below_two_megabytes);
 	tcase_add_test(tc, thousands_of_workers_and_starts_are_drawn_together);
+	tcase_add_test(tc, waits_at_barriers_are_bars_of_their_workers);
+	tcase_add_test(tc, very_many_waits_are_drawn_together);
+	tcase_add_test(tc, workers_beyond_thousands_are_counted);
 	tcase_add_test(tc, a_run_without_a_worker_is_a_picture_too);
 	tcase_add_test(tc, ticks_are_round_and_as_many_as_have_room);
 	tcase_add_test(tc, ticks_say_no_more_than_they_have_to);
