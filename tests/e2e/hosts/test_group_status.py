@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What status, why, errors and dump show is the group's, on any host."""
 
+import json
 import os
 import pathlib
 import re
@@ -8,7 +9,9 @@ import signal
 
 import pytest
 
+from clocks import Clocks
 from etcd_group import EtcdGroup
+from group import Group
 from harness import VarlinkError, spec, wait_for
 from shared_hosts import HostsGroup, HostsTrainees
 from stranger import third_of_three
@@ -59,6 +62,26 @@ def test_every_host_shows_a_line_for_each_host(group_of):
             clock = r"clock [+-][\d.]+ ms \(\+-[\d.]+ ms\)"
             assert re.search(rf"heard .* ago, {clock}, version \d", found[0]), found
             assert (", leads" in found[0]) == (i == 0)
+
+
+def test_a_picture_has_the_times_of_the_host_that_leads(box):
+    group = Group(box, 2, "2").start(0)
+    Clocks(box)(wall=3600.5)  # of what starts from now on
+    group.start(1).wait_round(0, 1)
+
+    def told():
+        of = next(box.path("logs").glob("g.node1_*/events.jsonl")).read_text().splitlines()
+        return [e for e in map(json.loads, of) if e["event"] == "clock"]
+
+    clock = wait_for(told, what="the clock of node1")[0]
+    assert abs(clock["data"]["offset_us"] / 1e6 + 3600.5) < 0.4, clock
+    assert clock["text"] == "the clock of this host is 1h 0m ahead of that of the host that leads"
+    group.stop()
+    runs = [next(box.path("logs").glob(f"g.node{i}_*")) for i in range(2)]
+    page = box.ctl("plot", "--html", *runs).out
+    begin, end = re.search(r'data-from="(\d+)" data-to="(\d+)"', page).groups()
+    assert 0 < int(end) - int(begin) < 1800e6
+    assert not any(e["event"] == "clock" for e in map(json.loads, (runs[0] / "events.jsonl").open()))
 
 
 def test_the_budget_and_why_are_the_groups_on_every_host(box, group_of):
