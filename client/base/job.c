@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/base/job.h"
 
+#include "common/text/json.h"
 #include "common/text/ranks.h"
 
 #include <inttypes.h>
@@ -17,6 +18,11 @@ bool job_ended(const json_t *job)
 {
 	return job_in(job, "succeeded") || job_in(job, "failed") || job_in(job, "stopped") ||
 	       job_in(job, "preempted");
+}
+
+bool job_unready(const json_t *job)
+{
+	return job_in(job, "running") && !json_get_bool(job, "ready", true);
 }
 
 int64_t job_since_us(const json_t *job)

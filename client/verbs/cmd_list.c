@@ -42,7 +42,8 @@ void listing_print(const struct ctl *ctl, const json_t *jobs)
 		int workers = job_workers(job, NULL);
 
 		table_cell(t, COLOR_BOLD, get_text(job, "name"));
-		table_cell(t, color_state(state), state);
+		table_cellf(t, color_state(state), "%s%s", state ? state : "?",
+			job_unready(job) ? ", not ready" : "");
 		if (workers >= 0)
 			table_cellf(t, COLOR_NONE, "%d", workers);
 		else

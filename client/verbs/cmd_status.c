@@ -45,12 +45,11 @@ static void state_field(const struct ctl *ctl, const json_t *job)
 	char stamp[TIME_TEXT_MAX], ago[TIME_TEXT_MAX], more[2 * TIME_TEXT_MAX + 32] = "";
 	const char *state = get_text(job, "state");
 	int64_t since = job_since_us(job);
-	bool unready = job_in(job, "running") && !json_get_bool(job, "ready", true);
 	bool steady = job_ended(job) || job_in(job, "running") || !has_value(job, "started_us");
 
 	/* Between these states the job only says when its workers were started. */
 	if (since > 0)
-		snprintf(more, sizeof(more), "%s%s %s; %s", unready ? ", not ready," : "",
+		snprintf(more, sizeof(more), "%s%s %s; %s", job_unready(job) ? ", not ready," : "",
 			steady ? " since" : ", started", time_text_timestamp(since, stamp),
 			time_text_ago(ctl_now_us(), since, ago));
 	field_more(ctl, "State", state ? state : "?", color_state(state), more);

@@ -63,6 +63,8 @@ def test_jobs_wait_until_others_are_ready(files, box, daemon):
     assert answer.rc == 1 and answer.out == "started a\nstarted c\n"
     assert "b is not started: it needs a, which is not ready after 50ms" in answer.err
     assert "State: running, not ready, since" in box.ctl("status", "a").out
+    lines = box.ctl("list").out.splitlines()
+    assert {x.split()[0] for x in lines if "running, not ready" in x} == {"a"}, lines
     gate.touch()
     assert box.ctl("wait", "--until=ready", "a").out == "a is running, and ready\n"
     assert files.update().out.startswith("started b\n")
