@@ -13,6 +13,7 @@
 #include "agent/process/last_error.h"
 #include "agent/process/spawn.h"
 #include "agent/resources/gpu_memory.h"
+#include "agent/resources/gpu_usage.h"
 #include "agent/sharing/socket_dir.h"
 #include "agent/supervise/prune_logs.h"
 #include "agent/supervise/supervisor.h"
@@ -41,6 +42,7 @@ struct main_options {
 	bool alone;
 	const char *gpus, *free_as; /* --gpu-memory; NULL: not that */
 	int free_within;
+	bool gpu_usage;
 	const char *record_dir; /* of the finished run to answer for, or NULL */
 	const char *log_level;
 };
@@ -71,6 +73,7 @@ static int main_usage(FILE *f)
 	      "  --alone                serve one program outside elasticd, on descriptor 3\n"
 	      "  --gpu-memory=GPUS      print how many MiB of GPUs are in use, or with\n"
 	      "  --free-as=NUMBERS --free-within=MS  wait until they are as before\n"
+	      "  --gpu-usage            print who uses GPUs, for each byte of standard input\n"
 	      "  --log-level=LEVEL      err, warning, notice, info, debug\n"
 	      "  --version\n",
 		f);
@@ -98,6 +101,7 @@ static int main_parse(int argc, char **argv, struct main_options *o)
 		O_GPUS,
 		O_FREE_AS,
 		O_FREE_WITHIN,
+		O_GPU_USAGE,
 		O_LEVEL,
 		O_VERSION,
 		O_HELP
@@ -111,8 +115,8 @@ static int main_parse(int argc, char **argv, struct main_options *o)
 		{ "serve", 1, NULL, O_SERVE }, { "conn-fd", 1, NULL, O_CONN },
 		{ "alone", 0, NULL, O_ALONE }, { "gpu-memory", 1, NULL, O_GPUS },
 		{ "free-as", 1, NULL, O_FREE_AS }, { "free-within", 1, NULL, O_FREE_WITHIN },
-		{ "log-level", 1, NULL, O_LEVEL }, { "version", 0, NULL, O_VERSION },
-		{ "help", 0, NULL, O_HELP }, { 0 } };
+		{ "gpu-usage", 0, NULL, O_GPU_USAGE }, { "log-level", 1, NULL, O_LEVEL },
+		{ "version", 0, NULL, O_VERSION }, { "help", 0, NULL, O_HELP }, { 0 } };
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
@@ -168,6 +172,9 @@ static int main_parse(int argc, char **argv, struct main_options *o)
 		case O_FREE_WITHIN:
 			o->free_within = main_number(optarg);
 			break;
+		case O_GPU_USAGE:
+			o->gpu_usage = true;
+			break;
 		case O_LEVEL:
 			o->log_level = optarg;
 			break;
@@ -181,6 +188,8 @@ static int main_parse(int argc, char **argv, struct main_options *o)
 		}
 	if (o->gpus && optind == argc)
 		return gpu_memory_run(o->gpus, o->free_as, o->free_within);
+	if (o->gpu_usage && optind == argc)
+		return gpu_usage_run();
 	if (optind < argc || (o->record_dir ? o->conn_fd < 0 : o->spec_fd < 0 && !o->alone))
 		return main_usage(stderr);
 	return -1;

@@ -167,6 +167,7 @@ agent_SRC := \
 	agent/resources/core_dump.c \
 	agent/resources/gate.c \
 	agent/resources/gpu_memory.c \
+	agent/resources/gpu_usage.c \
 	agent/resources/gpus.c \
 	agent/resources/kernel.c \
 	agent/resources/resources.c \

@@ -69,6 +69,7 @@ client_SRC := \
 	client/queue/watch.c \
 	client/queue/work_program.c \
 	client/top/columns.c \
+	client/top/gpus.c \
 	client/top/list.c \
 	client/top/run.c \
 	client/top/terminal.c \

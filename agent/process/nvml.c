@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NVML_SUCCESS = 0, NVML_HOLDERS_MAX = 64 };
+enum { NVML_SUCCESS = 0 };
 
 typedef void *nvml_device;
 
@@ -23,8 +23,11 @@ struct nvml_process {
 	unsigned long long memory;
 	unsigned instances[2];
 };
+struct nvml_utilization {
+	unsigned gpu, memory; /* percent */
+};
 
-/* All are in drivers since 2021. The last one may be missing: no holder is named then. */
+/* All are in drivers since 2021. The last two may be missing: what they say is not known then. */
 struct nvml_functions {
 	int (*init)(void);
 	int (*shutdown)(void);
@@ -33,6 +36,7 @@ struct nvml_functions {
 	int (*by_uuid)(const char *uuid, nvml_device *ret);
 	int (*memory)(nvml_device d, struct nvml_memory *ret);
 	int (*processes)(nvml_device d, unsigned *n, struct nvml_process *ret);
+	int (*utilization)(nvml_device d, struct nvml_utilization *ret);
 };
 
 struct nvml {
@@ -58,6 +62,7 @@ static int nvml_resolve(struct nvml *n)
 	r = r ? r : nvml_find(n->handle, "nvmlDeviceGetHandleByUUID", &n->f.by_uuid);
 	r = r ? r : nvml_find(n->handle, "nvmlDeviceGetMemoryInfo", &n->f.memory);
 	(void)nvml_find(n->handle, "nvmlDeviceGetComputeRunningProcesses_v3", &n->f.processes);
+	(void)nvml_find(n->handle, "nvmlDeviceGetUtilizationRates", &n->f.utilization);
 	return r;
 }
 
@@ -125,17 +130,28 @@ int nvml_used(const struct nvml *n, const char *id, uint64_t *ret_bytes)
 	return r;
 }
 
-size_t nvml_holders(const struct nvml *n, const char *id, pid_t *pids, size_t max)
+size_t nvml_holders(const struct nvml *n, const char *id, struct nvml_holder *holders)
 {
 	struct nvml_process processes[NVML_HOLDERS_MAX];
 	unsigned count = NVML_HOLDERS_MAX;
 	nvml_device d;
-	size_t k = 0;
 
 	if (!n->f.processes || nvml_find_device(n, id, &d) < 0 ||
 		n->f.processes(d, &count, processes) != NVML_SUCCESS)
 		return 0;
-	for (; k < count && k < max; k++)
-		pids[k] = (pid_t)processes[k].pid;
-	return k;
+	for (size_t i = 0; i < count; i++)
+		holders[i] = (struct nvml_holder){ (pid_t)processes[i].pid, processes[i].memory };
+	return count;
+}
+
+int nvml_busy(const struct nvml *n, const char *id)
+{
+	struct nvml_utilization busy;
+	nvml_device d;
+
+	if (!n->f.utilization)
+		return -EOPNOTSUPP;
+	if (nvml_find_device(n, id, &d) < 0 || n->f.utilization(d, &busy) != NVML_SUCCESS)
+		return -ENODEV;
+	return (int)busy.gpu;
 }

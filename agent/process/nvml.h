@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * NVIDIA's management library, loaded at run time: how much memory of a GPU is in use, and by whom.
- * Its calls may block for as long as a GPU is sick, so only a process that may be killed makes them
- * (agent/resources/gpu_memory.h).
+ * NVIDIA's management library, loaded at run time: how much memory of a GPU is in use, and by whom,
+ * and how busy it is. Its calls may block for as long as a GPU is sick, so only a process that may
+ * be killed makes them (agent/resources/gpu_memory.h).
  */
 
 #include "common/base/cleanup.h"
@@ -26,5 +26,15 @@ int nvml_count(const struct nvml *n);
 /* id: a number, or a UUID. 0, or -ENODEV. */
 _must_check_ int nvml_used(const struct nvml *n, const char *id, uint64_t *ret_bytes);
 
-/* The processes that hold memory of the GPU, at most max. Returns how many. */
-size_t nvml_holders(const struct nvml *n, const char *id, pid_t *pids, size_t max);
+enum { NVML_HOLDERS_MAX = 256 };
+
+struct nvml_holder {
+	pid_t pid;
+	uint64_t bytes; /* UINT64_MAX: not known */
+};
+
+/* The processes that hold memory of the GPU, at most NVML_HOLDERS_MAX. Returns how many. */
+size_t nvml_holders(const struct nvml *n, const char *id, struct nvml_holder *holders);
+
+/* How much of the last second or so the GPU was busy, in percent; or -EOPNOTSUPP, -ENODEV. */
+int nvml_busy(const struct nvml *n, const char *id);

@@ -89,19 +89,20 @@ static const struct gpu *gpu_list_busy(const struct gpu_list *l)
 
 static void gpu_print_busy(const struct nvml *n, const struct gpu *g)
 {
-	pid_t pids[GPU_HOLDERS];
-	size_t holders = nvml_holders(n, g->id, pids, GPU_HOLDERS);
+	struct nvml_holder holders[NVML_HOLDERS_MAX];
+	size_t n_holders = nvml_holders(n, g->id, holders);
 
 	printf("GPU %s has %llu MiB more in use than before the first attempt", g->id,
 		(unsigned long long)(g->used - g->before));
-	for (size_t i = 0; i < holders; i++) {
+	for (size_t i = 0; i < n_holders && i < GPU_HOLDERS; i++) {
+		int pid = (int)holders[i].pid;
 		char path[64];
 		_cleanup_free_ char *name = NULL;
 
-		snprintf(path, sizeof(path), "/proc/%d/comm", (int)pids[i]);
+		snprintf(path, sizeof(path), "/proc/%d/comm", pid);
 		if (file_read(path, 64, &name, NULL) == 0)
 			name[strcspn(name, "\n")] = '\0';
-		printf("%s pid %d%s%s%s", i ? "," : ", held by", (int)pids[i], name ? " (" : "",
+		printf("%s pid %d%s%s%s", i ? "," : ", held by", pid, name ? " (" : "",
 			name ? name : "", name ? ")" : "");
 	}
 	putchar('\n');

@@ -70,6 +70,16 @@ static double cpu_of(const struct top_item *item)
 	return item->cpu;
 }
 
+static double gpu_percent_of(const struct top_item *item)
+{
+	return item->gpu_percent;
+}
+
+static double gpu_memory_of(const struct top_item *item)
+{
+	return (double)item->gpu_bytes;
+}
+
 static const char *id_of(const struct top_item *item)
 {
 	return item->id;
@@ -145,6 +155,16 @@ static void job_memory_cell(struct table *t, const struct top_item *item)
 static void memory_cell(struct table *t, const struct top_item *item)
 {
 	size_cell(t, memory_of(item));
+}
+
+static void gpu_percent_cell(struct table *t, const struct top_item *item)
+{
+	number_cell(t, item->gpu_percent);
+}
+
+static void gpu_memory_cell(struct table *t, const struct top_item *item)
+{
+	size_cell(t, gpu_memory_of(item));
 }
 
 static void speed(struct table *t, double per_s, bool slow)
@@ -244,6 +264,10 @@ const struct top_column top_job_columns[] = {
 	{ "CPU%", TABLE_RIGHT, TOP_RARE | TOP_FALLS | TOP_LIVE, cpu_of, NULL, cpu_cell },
 	{ "MEM", TABLE_RIGHT, TOP_RARE | TOP_FALLS | TOP_LIVE, job_memory_of, NULL,
 		job_memory_cell },
+	{ "GPU%", TABLE_RIGHT | TABLE_DROP(4), TOP_RARE | TOP_FALLS, gpu_percent_of, NULL,
+		gpu_percent_cell },
+	{ "GPUMEM", TABLE_RIGHT | TABLE_DROP(2), TOP_RARE | TOP_FALLS, gpu_memory_of, NULL,
+		gpu_memory_cell },
 	{ "STEPS/S", TABLE_RIGHT, TOP_RARE | TOP_FALLS | TOP_LIVE, job_speed_of, NULL,
 		job_speed_cell },
 	{ "BEATS", 0, TOP_RARE | TOP_FALLS, silent_of, NULL, silent_cell },
@@ -258,6 +282,10 @@ const struct top_column top_worker_columns[] = {
 	{ "PID", TABLE_RIGHT | TABLE_DROP(4), 0, pid_of, NULL, pid_cell },
 	{ "CPU%", TABLE_RIGHT, TOP_FALLS, cpu_of, NULL, cpu_cell },
 	{ "MEM", TABLE_RIGHT | TABLE_DROP(2), TOP_FALLS, memory_of, NULL, memory_cell },
+	{ "GPU%", TABLE_RIGHT | TABLE_DROP(5), TOP_RARE | TOP_FALLS, gpu_percent_of, NULL,
+		gpu_percent_cell },
+	{ "GPUMEM", TABLE_RIGHT | TABLE_DROP(1), TOP_RARE | TOP_FALLS, gpu_memory_of, NULL,
+		gpu_memory_cell },
 	{ "STEP", TABLE_RIGHT | TABLE_DROP(3), TOP_RARE | TOP_FALLS, step_of, NULL, step_cell },
 	{ "STEPS/S", TABLE_RIGHT, TOP_RARE | TOP_FALLS, speed_of, NULL, speed_cell },
 	{ "LAST LINE", 0, 0, NULL, last_of, last_cell },

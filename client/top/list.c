@@ -103,7 +103,9 @@ static struct top_item *take_item(struct top_list *l, const json_t *of, size_t p
 			free(id);
 			return NULL;
 		}
-		*item = (struct top_item){ .id = id, .cpu = -1, .rank = -1 };
+		*item = (struct top_item){
+			.id = id, .cpu = -1, .rank = -1, .gpu_bytes = -1, .gpu_percent = -1
+		};
 	}
 	if (!item)
 		return NULL;
@@ -157,6 +159,105 @@ void top_list_take_live(struct top_list *l, const json_t *job, int64_t now_ms, i
 	sample(item, job, get_int(job, "agent_pid"), (now_us - get_int(job, "created_us")) / 1000,
 		now_ms);
 }
+
+/* --- GPUs --------------------------------------------------------------------------------------
+ */
+
+/* A process, or one above it, that holds memory of a GPU. */
+struct gpu_use {
+	int64_t pid, bytes;
+	size_t gpu; /* its place in the answer */
+};
+
+static int gpu_use_order(const void *a, const void *b)
+{
+	const struct gpu_use *x = a, *y = b;
+
+	return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+/* All of them, ordered by pid. Owned. */
+static struct gpu_use *gpu_uses(const json_t *gpus, size_t *ret_n)
+{
+	struct gpu_use *uses = NULL, *grown;
+	size_t n = 0, i, j, k;
+	json_t *gpu, *process, *pid;
+
+	json_array_foreach (gpus, i, gpu) {
+		json_array_foreach (json_object_get(gpu, "processes"), j, process) {
+			const json_t *pids = json_object_get(process, "pids");
+
+			grown = reallocarray(uses, n + json_array_size(pids) + 1, sizeof(*uses));
+			if (!grown)
+				break;
+			uses = grown;
+			json_array_foreach (pids, k, pid)
+				uses[n++] = (struct gpu_use){ json_integer_value(pid),
+					get_int(process, "bytes"), i };
+		}
+	}
+	if (n)
+		qsort(uses, n, sizeof(*uses), gpu_use_order);
+	*ret_n = n;
+	return uses;
+}
+
+/* The first one of pid, or n. */
+static size_t gpu_use_find(const struct gpu_use *uses, size_t n, int64_t pid)
+{
+	size_t low = 0, high = n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (uses[mid].pid < pid)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static void item_gpus(
+	struct top_item *item, const json_t *gpus, const struct gpu_use *uses, size_t n)
+{
+	const char *key = get_text(item->of, "run") ? "agent_pid" : "pid";
+	int64_t pid = has_value(item->of, "ended_us") ? 0 : get_int(item->of, key);
+	uint64_t seen = 0;
+	double busy = 0;
+	int known = 0;
+
+	item->gpu_bytes = -1;
+	item->gpu_percent = -1;
+	for (size_t i = gpu_use_find(uses, n, pid); pid && i < n && uses[i].pid == pid; i++) {
+		const json_t *gpu = json_array_get(gpus, uses[i].gpu);
+
+		item->gpu_bytes = (item->gpu_bytes < 0 ? 0 : item->gpu_bytes) + uses[i].bytes;
+		if (uses[i].gpu >= 64 || seen & UINT64_C(1) << uses[i].gpu)
+			continue;
+		seen |= UINT64_C(1) << uses[i].gpu;
+		if (has_value(gpu, "percent")) {
+			busy += (double)get_int(gpu, "percent");
+			known++;
+		}
+	}
+	if (known)
+		item->gpu_percent = busy / known;
+}
+
+void top_list_take_gpus(struct top_list *l, const json_t *answer)
+{
+	const json_t *gpus = json_object_get(answer, "gpus");
+	size_t n = 0;
+	_cleanup_free_ struct gpu_use *uses = gpu_uses(gpus, &n);
+
+	for (size_t i = 0; i < l->n; i++)
+		item_gpus(l->items[i], gpus, uses, n);
+	top_list_arrange(l);
+}
+
+/* --- order --------------------------------------------------------------------------------------
+ */
 
 static bool matches(const struct top_item *item, const char *filter)
 {

@@ -23,6 +23,8 @@ struct top_item {
 	int64_t cpu_ms, cpu_at_ms, cpu_of; /* the last reading, and of which process; at 0: none */
 	int64_t asked_ms;		   /* when live figures were asked for; 0: never */
 	int rank;			   /* of a job: its first worker here; -1: not known */
+	int64_t gpu_bytes;		   /* that its processes hold; -1: not known, or none */
+	double gpu_percent;		   /* how busy these GPUs are; -1 likewise */
 	size_t order;			   /* in the answer */
 	bool stays;
 };
@@ -65,6 +67,9 @@ void top_list_clear(struct top_list *l);
 void top_list_take(struct top_list *l, const json_t *array, int64_t now_ms, int64_t now_us);
 /* The live answer about a job of the list; of another one it is dropped. */
 void top_list_take_live(struct top_list *l, const json_t *job, int64_t now_ms, int64_t now_us);
+
+/* Finds the GPUs of all items in what elastic-agent --gpu-usage has answered. NULL: it has not. */
+void top_list_take_gpus(struct top_list *l, const json_t *answer);
 
 /* Filters and sorts again, after a change of filter, sort or backwards. */
 void top_list_arrange(struct top_list *l);

@@ -4,6 +4,7 @@
 #include "client/base/answer.h"
 #include "client/base/line_printer.h"
 #include "client/output/time_text.h"
+#include "client/top/gpus.h"
 #include "client/top/terminal.h"
 #include "common/base/memstream.h"
 #include "common/base/printable.h"
@@ -44,8 +45,10 @@ struct run {
 	/* elasticd answers a connection's calls in order: the list must not wait for an agent. */
 	struct varlink_client *list, *live, *logs, *act;
 	struct line_printer printer; /* of logs */
-	int asked;		     /* live calls without an answer */
-	int64_t list_ms;	     /* since when the list is awaited; 0: it is not */
+	struct gpus *gpus;	     /* NULL: there are none */
+	struct loop_fd *gpus_watch;
+	int asked;	 /* live calls without an answer */
+	int64_t list_ms; /* since when the list is awaited; 0: it is not */
 	int64_t open_ms, open_took_ms, open_at_ms; /* the same for the open job; its last call */
 	int64_t lost_us;			   /* since when there is no connection */
 	bool dirty;
@@ -201,6 +204,7 @@ static void on_list(void *arg, const char *error, json_t *p, bool continues)
 	r->top->lost[0] = '\0';
 	run_time(r);
 	top_list_take(&r->top->jobs, wanted, r->top->now_ms, r->top->now_us);
+	top_find_gpus(r->top);
 	if (r->asked == 0)
 		run_dirty(r);
 }
@@ -234,6 +238,7 @@ static void on_open(void *arg, const char *error, json_t *p, bool continues)
 	if (r->top->open_run && run && name &&
 		(!strcmp(r->top->open_run, run) || !strcmp(r->top->open_run, name)))
 		top_take_open(r->top, job);
+	top_find_gpus(r->top);
 	run_dirty(r);
 }
 
@@ -306,6 +311,48 @@ static void run_ask_list(struct run *r)
 	}
 }
 
+/* --- GPUs --- */
+
+static void run_without_gpus(struct run *r)
+{
+	loop_fd_free(r->gpus_watch);
+	r->gpus_watch = NULL;
+	r->gpus = gpus_free(r->gpus);
+}
+
+static void on_gpus(int fd, int events, void *arg)
+{
+	struct run *r = arg;
+	_cleanup_json_ json_t *answer = NULL;
+	int code = gpus_read(r->gpus, &answer);
+
+	if (code < 0)
+		run_without_gpus(r);
+	if (code != 0)
+		top_take_gpus(r->top, answer);
+	if (code != 0)
+		run_dirty(r);
+}
+
+/* The driver of this host knows nothing of another one. */
+static void run_with_gpus(struct run *r)
+{
+	if (r->ctl->remote.host || gpus_new(&r->gpus) < 0)
+		return;
+	if (loop_fd_new(r->loop, gpus_fd(r->gpus), LOOP_READ, on_gpus, r, &r->gpus_watch) < 0)
+		run_without_gpus(r);
+}
+
+static void run_ask_gpus(struct run *r)
+{
+	if (!r->gpus)
+		return;
+	if (gpus_awaited_ms(r->gpus) && r->top->gpus &&
+		r->top->now_ms - gpus_awaited_ms(r->gpus) >= SILENT_MS)
+		top_take_gpus(r->top, NULL);
+	gpus_ask(r->gpus, r->top->now_ms);
+}
+
 static void on_tick(void *arg)
 {
 	struct run *r = arg;
@@ -319,6 +366,7 @@ static void on_tick(void *arg)
 	if (run_connect(r)) {
 		run_ask_list(r);
 		run_ask_live(r);
+		run_ask_gpus(r);
 	}
 	/* The clock goes on also where no answer comes. */
 	if (r->list_ms == 0 || r->top->lost[0])
@@ -516,8 +564,10 @@ static int run_begin(struct run *r)
 		code = loop_fd_new(r->loop, STDIN_FILENO, LOOP_READ, on_keys, r, &r->keys);
 	for (int i = 0; i < N_SIGNALS && code == 0; i++)
 		code = loop_signal_new(r->loop, run_signals[i], on_signal, r, &r->signals[i]);
-	if (code == 0)
+	if (code == 0) {
+		run_with_gpus(r);
 		loop_timer_arm(r->tick, 0);
+	}
 	return code;
 }
 
@@ -526,6 +576,7 @@ static void run_fini(struct run *r)
 	if (!r->loop)
 		return;
 	run_unlogs(r);
+	run_without_gpus(r);
 	varlink_client_free(r->act);
 	varlink_client_free(r->list);
 	varlink_client_free(r->live);

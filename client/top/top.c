@@ -44,6 +44,7 @@ void top_fini(struct top *t)
 	target_clear(&t->target);
 	free(t->open_run);
 	json_decref(t->open_job);
+	json_decref(t->gpus);
 }
 
 void top_time(struct top *t, int64_t now_ms, int64_t now_us)
@@ -85,6 +86,22 @@ void top_take_open(struct top *t, const json_t *job)
 	t->open_job = json_incref((json_t *)job);
 	top_list_take(&t->workers, json_object_get(job, "workers"), t->now_ms, t->now_us);
 	top_list_take_live(&t->jobs, job, t->now_ms, t->now_us);
+}
+
+void top_find_gpus(struct top *t)
+{
+	if (!t->gpus)
+		return;
+	top_list_take_gpus(&t->jobs, t->gpus);
+	top_list_take_gpus(&t->workers, t->gpus);
+}
+
+void top_take_gpus(struct top *t, const json_t *answer)
+{
+	json_decref(t->gpus);
+	t->gpus = json_incref((json_t *)answer);
+	top_list_take_gpus(&t->jobs, answer);
+	top_list_take_gpus(&t->workers, answer);
 }
 
 void top_add_line(struct top *t, const char *text)
@@ -334,8 +351,8 @@ static bool sort_key(struct top *t, int key)
 
 	if (key == '>' || key == TOP_KEY_SORT || key == '<')
 		top_list_sort_by(l, key == '<' ? -1 : 1);
-	else if (key == 'P' || key == 'M')
-		top_list_sort(l, key == 'P' ? "CPU%" : "MEM");
+	else if (key == 'P' || key == 'M' || key == 'G')
+		top_list_sort(l, key == 'P' ? "CPU%" : key == 'M' ? "MEM" : "GPUMEM");
 	else if (key == 'R' || key == 'I')
 		l->backwards = !l->backwards, top_list_arrange(l);
 	else

@@ -62,6 +62,7 @@ struct top {
 	char input[TOP_TEXT_MAX];
 	char *open_run;	  /* the job whose workers are listed, by run or name */
 	json_t *open_job; /* its last answer; NULL before the first */
+	json_t *gpus;	  /* the last answer about GPUs; NULL: none */
 	bool open_alone;  /* it was named by the user: Escape does not leave it */
 	struct top_target target;
 	const char *signal; /* the name of the one that TOP_DO_KILL sends */
@@ -86,6 +87,11 @@ void top_time(struct top *t, int64_t now_ms, int64_t now_us);
 void top_open(struct top *t, const char *run, bool alone);
 /* An answer of Status about the open job, with all workers. */
 void top_take_open(struct top *t, const json_t *job);
+
+/* An answer about GPUs (NULL: none came), for all items of the lists until the next one. */
+void top_take_gpus(struct top *t, const json_t *answer);
+/* The items of a list are others. */
+void top_find_gpus(struct top *t);
 
 /* Adds a line of logs (borrowed). */
 void top_add_line(struct top *t, const char *text);

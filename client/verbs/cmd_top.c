@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* top: the jobs and their workers as they are now, on a terminal again and again. */
 #include "client/base/job.h"
+#include "client/top/gpus.h"
 #include "client/top/run.h"
 #include "client/top/terminal.h"
 #include "client/verbs/verbs.h"
 
 #include <stdio.h>
 #include <string.h>
+
+enum { TOP_GPUS_MS = 3000 };
 
 static int64_t top_now_ms(void)
 {
@@ -35,17 +38,30 @@ static int top_fetch(struct ctl *ctl, const struct args *args, json_t **ret)
 	return r;
 }
 
+/* Waits for the driver of the GPUs a limited time; it may need a second to begin. */
+static void top_once_gpus(struct top *t, struct gpus *g)
+{
+	_cleanup_json_ json_t *answer = NULL;
+
+	if (g && gpus_wait(g, TOP_GPUS_MS, &answer) > 0)
+		top_take_gpus(t, answer);
+}
+
 /* Prints the table once. */
 static int top_once(struct ctl *ctl, const struct args *args, struct top *t)
 {
 	const struct table_style style = ctl_table_style(ctl);
+	_cleanup_(gpus_freep) struct gpus *gpus = NULL;
 	_cleanup_json_ json_t *jobs = NULL;
 	_cleanup_free_ char *text = NULL;
 	struct top_list *l = t->open_run ? &t->workers : &t->jobs;
 	json_t *job;
 	size_t i;
-	int r = t->open_run ? 0 : top_fetch(ctl, args, &jobs);
+	int r;
 
+	if (!ctl->json && !ctl->remote.host && gpus_new(&gpus) == 0)
+		gpus_ask(gpus, top_now_ms());
+	r = t->open_run ? 0 : top_fetch(ctl, args, &jobs);
 	if (r != 0)
 		return r;
 	top_time(t, top_now_ms(), ctl_now_us());
@@ -66,6 +82,7 @@ static int top_once(struct ctl *ctl, const struct args *args, struct top *t)
 		ctl_say(ctl, t->open_run ? "It has no workers." : "No jobs are active.");
 		return 0;
 	}
+	top_once_gpus(t, gpus);
 	text = top_list_text(l, &style);
 	if (!text)
 		return ctl_error(ctl, CTL_FAILED, "out of memory");

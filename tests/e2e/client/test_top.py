@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from harness import CTL, spec
+from harness import BUILD, CTL, SANITIZED, children, spec, wait_gone
 from tmux import Screen
 
 
@@ -102,3 +102,34 @@ def test_without_a_screen_the_table_is_printed_once(box, daemon, jobs):
     assert [(j["name"], len(j["workers"])) for j in told] == [("digits", 3), ("llama", 2)]
     assert all(w["rss_bytes"] > 0 and w["last_line"].startswith("step ") for j in told for w in j["workers"])
     assert box.ctl("top", "nothing").rc == 1
+
+
+@pytest.fixture
+def driver(box):
+    """That of two GPUs: 30 % and 80 % busy."""
+    if SANITIZED:
+        pytest.skip("the driver is not found before the sanitizer")
+    box.env.update({"LD_LIBRARY_PATH": str(BUILD / "tests/tools/nvml"), "FAKE_NVML": str(box.path("gpu"))})
+    return box.path("gpu.processes"), box.path("gpu.hangs")
+
+
+def test_the_memory_that_workers_hold_of_gpus_is_shown(driver, box, daemon, jobs):
+    pids = [w["pid"] for w in daemon.status("digits")["workers"]]
+    driver[0].write_text(f"0 {pids[0]} 700\n1 {pids[1]} 2048\n1 1 9\n")
+    lines = box.ctl("top", "--once", "digits").out.splitlines()
+    at = lines[0].split().index("GPU%")
+    assert [line.split()[at:at + 2] for line in lines] == [
+        ["GPU%", "GPUMEM"], ["30", "700M"], ["80", "2.0G"], ["-", "-"]]
+    t = Screen(box, f"{CTL} top")
+    lines = t.see("GPU%", "2.7G")
+    assert " 55 " in lines[3] and "2.7G" in lines[3], lines
+
+
+def test_a_driver_that_hangs_is_left_out(driver, box, daemon, jobs):
+    driver[1].touch()
+    t = Screen(box, f"{CTL} top")
+    t.see("digits", "step 0 of a", without=["GPU"])
+    [program] = children(t.pid("elasticctl"))
+    t.press("q")
+    t.see("ended with 0")
+    wait_gone(program)

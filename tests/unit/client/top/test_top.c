@@ -433,6 +433,59 @@ START_TEST(what_is_rare_takes_no_column)
 }
 END_TEST
 
+/* GPU 0 is used by a child of worker:1 and by worker:2, GPU 1 by worker:2 and a stranger. */
+static void take_gpus(void)
+{
+	json_t *answer = json_pack("{s:[{s:i, s:i, s:[{s:[i, i, i], s:I}, {s:[i, i], s:I}]},"
+				   "{s:i, s:i, s:[{s:[i, i], s:I}, {s:[i], s:I}]}]}",
+		"gpus", "gpu", 0, "percent", 30, "processes", "pids", 5000, 101, 77, "bytes",
+		(json_int_t)3 << 30, "pids", 102, 77, "bytes", (json_int_t)1 << 30, "gpu", 1,
+		"percent", 80, "processes", "pids", 102, 77, "bytes", (json_int_t)2 << 30, "pids",
+		6000, "bytes", (json_int_t)9 << 30);
+
+	ck_assert_ptr_nonnull(answer);
+	top_take_gpus(&t, answer);
+	json_decref(answer);
+}
+
+START_TEST(workers_and_jobs_have_the_gpus_of_their_processes)
+{
+	const struct top_item *item;
+
+	take_jobs(3);
+	top_open(&t, "job1_run", false);
+	take_workers(4, 1000);
+	see(24, 100);
+	ck_assert(!sees("GPU"));
+	take_gpus();
+	see(24, 100);
+	ck_assert(sees("GPU%") && sees("GPUMEM") && sees(" 3.0G") && !sees("9.0G"));
+	item = top_list_find(&t.workers, "worker:1");
+	ck_assert_int_eq(item->gpu_bytes, INT64_C(3) << 30);
+	ck_assert_double_eq(item->gpu_percent, 30);
+	item = top_list_find(&t.workers, "worker:2");
+	ck_assert_int_eq(item->gpu_bytes, INT64_C(3) << 30);
+	ck_assert_double_eq(item->gpu_percent, 55); /* of both */
+	item = top_list_find(&t.workers, "worker:0");
+	ck_assert_int_eq(item->gpu_bytes, -1);
+	ck_assert_double_eq(item->gpu_percent, -1);
+	item = top_list_find(&t.jobs, "job1_run"); /* whose agent is process 77 */
+	ck_assert_int_eq(item->gpu_bytes, INT64_C(6) << 30);
+	ck_assert_double_eq(item->gpu_percent, 55);
+	/* Those with the most come first. */
+	press("G");
+	ck_assert_str_eq(t.workers.shown[0]->id, "worker:1");
+	ck_assert_str_eq(t.workers.shown[2]->id, "worker:0");
+	/* They are found again among others, until no answer comes. */
+	take_workers(8, 1000);
+	top_find_gpus(&t);
+	ck_assert_int_eq(top_list_find(&t.workers, "worker:2")->gpu_bytes, INT64_C(3) << 30);
+	top_take_gpus(&t, NULL);
+	see(24, 100);
+	ck_assert(!sees("GPU%"));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("top");
@@ -451,6 +504,7 @@ int main(void)
 	tcase_add_test(c, a_log_follows_until_it_is_scrolled_up);
 	tcase_add_loop_test(
 		c, all_screens_fit_into_any_terminal, 0, sizeof(sizes) / sizeof(sizes[0]));
+	tcase_add_test(c, workers_and_jobs_have_the_gpus_of_their_processes);
 	tcase_add_test(c, what_is_rare_takes_no_column);
 	suite_add_tcase(s, c);
 	r = srunner_create(s);
