@@ -44,7 +44,7 @@ static json_t *barrier_wait_json(const struct ranks *ranks, int64_t since_us)
 		    : NULL;
 }
 
-/* Who has waited since when. Those who came at the end have not. */
+/* Since when the workers have waited; not those that came last, which have not. */
 static json_t *barrier_waits_json(const struct commons *c, const struct barrier_arrival *all,
 	size_t n, uint64_t together_ms, uint64_t now_ms, int64_t now_us)
 {

@@ -27,7 +27,7 @@ struct follow {
 static bool worth_telling(const json_t *event)
 {
 	static const char *const dull[] = { "state", "worker-ended", "ended", "backoff", "stop",
-		"no-restart" };
+		"no-restart", "barrier", "clock" };
 	const char *name = get_text(event, "event");
 
 	if (!name || !get_text(event, "text"))

@@ -84,7 +84,7 @@ struct gpus *gpus_free(struct gpus *g)
 		return NULL;
 	close(g->fd);
 	kill(g->pid, SIGKILL);
-	/* One that hangs in the driver is waited for by nobody but the kernel. */
+	/* It may still hang in the driver: then init reaps it. */
 	(void)waitpid(g->pid, NULL, WNOHANG);
 	free(g->text);
 	free(g);

@@ -29,7 +29,7 @@ static const char *const help_lines[] = {
 	"CPU%       of one processor, since the last look",
 	"MEM        of a job: its cgroup; of a worker: with",
 	"           all processes below it",
-	"GPU%       how busy its GPUs are, by whomever",
+	"GPU%       how busy its GPUs are, with all work",
 	"GPUMEM     what its processes hold of GPUs",
 	"STEPS/S    steps per second, of a job: its first",
 	"           worker",
