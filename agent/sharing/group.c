@@ -204,11 +204,10 @@ static void group_worker_error(void *arg, struct worker *w, const char *code, co
 
 static void group_event(void *arg, const char *event, int rank, json_t *data, const char *text)
 {
-	struct supervisor *sv = ((struct sharing_group *)arg)->sv;
+	const struct sharing_group *g = arg;
 
-	if (supervisor_events(sv))
-		events_add(supervisor_events(sv), event, supervisor_attempt(sv), rank, data, "%s",
-			text);
+	if (supervisor_events(g->sv))
+		events_add(supervisor_events(g->sv), event, g->attempt, rank, data, "%s", text);
 	else
 		json_decref(data);
 }

@@ -2,6 +2,7 @@
 #include "client/top/gpus.h"
 
 #include "common/base/paths.h"
+#include "common/base/proc.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { GPUS_ANSWER_MAX = 1 << 20 };
+enum { GPUS_ANSWER_MAX = 1 << 20, GPUS_END_MS = 100 };
 
 struct gpus {
 	pid_t pid;
@@ -80,11 +81,15 @@ int gpus_new(struct gpus **ret)
 
 struct gpus *gpus_free(struct gpus *g)
 {
+	_cleanup_close_ int pidfd = g ? proc_pidfd(g->pid) : -1;
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+
 	if (!g)
 		return NULL;
 	close(g->fd);
 	kill(g->pid, SIGKILL);
-	/* It may still hang in the driver: then init reaps it. */
+	/* One that hangs in the driver is init's to reap. */
+	(void)!poll(&p, 1, GPUS_END_MS);
 	(void)waitpid(g->pid, NULL, WNOHANG);
 	free(g->text);
 	free(g);
