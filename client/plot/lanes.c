@@ -277,23 +277,32 @@ static void many_starts(
 	fputs("</g>", l->f);
 }
 
-/* Thinner bars over those of the starts. */
+/* Thinner bars over those of the starts. Where several waits are drawn as one, the bar is as pale
+ * as the share of its time that the worker waited is small. */
 static void wait_bars(const struct lanes *l, const struct plot_worker *w, double height)
 {
-	char name[32], took[TIME_TEXT_MAX];
+	char name[32], took[TIME_TEXT_MAX], span[TIME_TEXT_MAX];
 
 	for (size_t i = 0, end; i < w->n_waits; i = end) {
 		const struct plot_wait *first = &w->waits[i], *last;
+		int64_t waited = 0;
 
 		end = merge_waits(&l->scale, w, i);
 		last = &w->waits[end - 1];
-		title_begin(l);
+		for (size_t k = i; k < end; k++)
+			waited += w->waits[k].to - w->waits[k].from;
+		fputs("<g", l->f);
+		if (end > i + 1)
+			fprintf(l->f, " opacity=\"%.2f\"",
+				0.1 + 0.9 * (double)waited / (double)(last->to - first->from));
+		fputs("><title>", l->f);
 		title_text(l, worker_name(w, name));
-		time_text_since(last->to, first->from, took);
+		fprintf(l->f, " waited %s", time_text_since(waited, 0, took));
 		if (end > i + 1) {
-			fprintf(l->f, ": %zu waits at barriers in %s", end - i, took);
+			fprintf(l->f, " of %s at %zu barriers",
+				time_text_since(last->to, first->from, span), end - i);
 		} else {
-			fprintf(l->f, " waited %s: ", took);
+			fputs(": ", l->f);
 			title_text(l, l->p->barriers[first->barrier].text);
 		}
 		fputs("</title>", l->f);

@@ -30,18 +30,10 @@ size_t merge_starts(const struct scale *s, const struct plot_worker *w, size_t i
 
 size_t merge_waits(const struct scale *s, const struct plot_worker *w, size_t i)
 {
-	const struct plot_wait *last = &w->waits[i];
+	const struct plot_wait *first = &w->waits[i];
 
-	if (scale_length(s, last->from, last->to) >= s->bar)
-		return i + 1;
-	while (++i < w->n_waits) {
-		const struct plot_wait *next = &w->waits[i];
-
-		if (scale_length(s, next->from, next->to) >= s->bar ||
-			scale_length(s, last->to, next->from) >= s->bar)
-			break;
-		last = next;
-	}
+	while (++i < w->n_waits && scale_length(s, first->from, w->waits[i].to) < s->wait)
+		;
 	return i;
 }
 
@@ -113,14 +105,19 @@ static size_t count_bars(const struct scale *s, const struct plot *p)
 
 	for (size_t i = 0; i < p->n_phases; i = merge_phases(s, p, i))
 		count++;
-	for (size_t i = 0; i < p->n_workers; i++) {
-		const struct plot_worker *w = &p->workers[i];
+	for (size_t i = 0; i < p->n_workers; i++)
+		for (size_t k = 0; k < p->workers[i].n; k = merge_starts(s, &p->workers[i], k))
+			count++;
+	return count;
+}
 
-		for (size_t k = 0; k < w->n; k = merge_starts(s, w, k))
+static size_t count_waits(const struct scale *s, const struct plot *p)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < p->n_workers; i++)
+		for (size_t k = 0; k < p->workers[i].n_waits; k = merge_waits(s, &p->workers[i], k))
 			count++;
-		for (size_t k = 0; k < w->n_waits; k = merge_waits(s, w, k))
-			count++;
-	}
 	return count;
 }
 
@@ -129,6 +126,8 @@ void merge_fit(struct scale *s, const struct plot *p, const struct merge_limits 
 	/* At the whole width each lane has one group, whatever the limits are. */
 	while (s->bar < s->width && count_bars(s, p) > limits->bars)
 		s->bar *= 2;
+	while (s->wait < s->width && count_waits(s, p) > limits->waits)
+		s->wait *= 2;
 	while (s->mark < s->width && count_all_marks(s, p) > limits->marks)
 		s->mark *= 2;
 	while (s->major < s->width && count_all_marks(s, p) > limits->marks)

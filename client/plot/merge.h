@@ -13,6 +13,7 @@ struct scale {
 	int64_t from, to; /* of the axis */
 	double width;	  /* of it */
 	double bar;	  /* starts and phases that are shorter are drawn with their neighbours */
+	double wait;	  /* so are waits at barriers within this length */
 	double mark;	  /* so are marks of one kind within this length */
 	double major;	  /* the same of kinds from PLOT_BEAT on, which are few and matter */
 };
@@ -21,16 +22,16 @@ double scale_x(const struct scale *s, int64_t at);
 
 /* The most that a picture may have, all workers together. */
 struct merge_limits {
-	size_t bars, marks;
+	size_t bars, waits, marks;
 };
 
-/* Doubles s->bar, s->mark and, as the last one, s->major until p keeps the limits. */
+/* Doubles s->bar, s->wait, s->mark and, as the last one, s->major until p keeps the limits. */
 void merge_fit(struct scale *s, const struct plot *p, const struct merge_limits *limits);
 
 /* starts[i] and those after it that are drawn as one: returns the index behind them. */
 size_t merge_starts(const struct scale *s, const struct plot_worker *w, size_t i);
 
-/* The same for its waits. */
+/* The same for its waits, all of which are within that length. */
 size_t merge_waits(const struct scale *s, const struct plot_worker *w, size_t i);
 
 /* The same for phases of the group. */

@@ -12,8 +12,8 @@ enum { SVG_WIDTH = 1280, SVG_PAD = 28, SVG_TICK_ROOM = 92 };
 enum { SVG_CAUSE_SIZE = 13, SVG_CAUSE_LINES = 4, SVG_LINE = 19 };
 
 /* Together about a megabyte of bars and half of it of marks. */
-static const struct merge_limits picture_limits = { .bars = 7500, .marks = 2000 };
-static const struct merge_limits page_limits = { .bars = 30000, .marks = 12000 };
+static const struct merge_limits picture_limits = { .bars = 7500, .waits = 2000, .marks = 2000 };
+static const struct merge_limits page_limits = { .bars = 30000, .waits = 12000, .marks = 12000 };
 
 struct svg {
 	const struct plot *p;
@@ -374,6 +374,7 @@ static int svg_init(struct svg *s, const struct plot *p, FILE *f, bool page)
 		.to = p->to,
 		.width = SVG_WIDTH - SVG_PAD - s->x,
 		.bar = page ? 1.0 / 32 : 1,
+		.wait = page ? 1.0 / 32 : 1,
 		.mark = page ? 0.25 : 7,
 		.major = page ? 0.25 : 3 };
 	merge_fit(&s->lanes.scale, p, limits);
