@@ -88,7 +88,7 @@ struct gpus *gpus_free(struct gpus *g)
 		return NULL;
 	close(g->fd);
 	kill(g->pid, SIGKILL);
-	/* One that hangs in the driver is init's to reap. */
+	/* Where it hangs in the driver, init reaps it later. */
 	(void)!poll(&p, 1, GPUS_END_MS);
 	(void)waitpid(g->pid, NULL, WNOHANG);
 	free(g->text);
