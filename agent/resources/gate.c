@@ -12,9 +12,9 @@
 #include <string.h>
 
 /*
- * Before each attempt GPU memory is to be free (gpus.c), and then the program of resources.health
- * runs. While it fails, the gate stays shut and
- * runs the program again, until it succeeds or no attempt is to begin any more.
+ * Before each attempt GPU memory is looked at (gpus.c), and then the program of resources.health
+ * runs. While it fails, the gate stays shut and runs the program again, until it succeeds or no
+ * attempt is to begin any more.
  */
 
 struct gate {

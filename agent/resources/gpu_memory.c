@@ -29,10 +29,9 @@ struct gpu_list {
 	size_t n;
 };
 
-/* A negative number and what follows are no devices (CUDA). */
 static void gpu_list_parse(struct gpu_list *l, const char *text)
 {
-	while (*text && *text != '-' && l->n < GPUS_MAX) {
+	while (*text && l->n < GPUS_MAX) {
 		size_t len = strcspn(text, ",");
 
 		snprintf(l->gpus[l->n++].id, GPU_ID_MAX, "%.*s",

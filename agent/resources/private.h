@@ -49,9 +49,8 @@ pid_t gate_pid(const struct gate *g); /* of its program; 0: none runs */
 /* gpus.c. Makes one where there are GPUs of NVIDIA, or the specification asks for it. */
 _must_check_ int gpus_new(struct resources *x, struct error *err);
 struct gpus *gpus_free(struct gpus *g);
-/* The first attempt begins: looks how much memory is in use. */
-void gpus_look(struct gpus *g);
-/* Returns true if it calls fn later, when no more is in use, or the time is over. */
+/* An attempt is about to begin. Returns true if it calls fn later: for the first one when it has
+ * read how much memory is in use; then when no more is; or when the time is over. */
 bool gpus_wait(struct gpus *g, loop_fn fn, void *arg);
 void gpus_leave(struct gpus *g); /* fn is not called */
 bool gpus_child_exited(struct gpus *g, const siginfo_t *si);

@@ -68,10 +68,7 @@ static size_t resources_helpers(struct supervisor *sv, pid_t *pids, size_t max)
 
 static void resources_begins(struct supervisor *sv)
 {
-	struct resources *x = resources_of(sv);
-
-	kernel_log_begin(x->kernel);
-	gpus_look(x->gpus);
+	kernel_log_begin(resources_of(sv)->kernel);
 }
 
 static void resources_end_known(struct supervisor *sv, struct worker *w)

@@ -149,7 +149,7 @@ static void exits(int process, int code)
 	turns();
 }
 
-static void dies(int process, int signo)
+__attribute__((unused)) static void dies(int process, int signo)
 {
 	ends_by(process, CLD_KILLED, signo);
 	reap_children(supervisor);
@@ -162,7 +162,7 @@ static void passes(uint64_t ms)
 	turns();
 }
 
-static const char *variable(int process, const char *name)
+__attribute__((unused)) static const char *variable(int process, const char *name)
 {
 	static char value[256];
 	size_t n = strlen(name);
@@ -228,7 +228,7 @@ static void begins(const char *doc, const struct feature *const *features)
 }
 
 /* The agent and its workers are lost, and another agent goes on. */
-static void is_lost_and_followed(const struct feature *const *features)
+__attribute__((unused)) static void is_lost_and_followed(const struct feature *const *features)
 {
 	supervisor = supervisor_free(supervisor);
 	record[0] = '\0';

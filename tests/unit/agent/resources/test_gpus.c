@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When the memory of GPUs is read, and of which. The program that looks is this one itself, as an
+ * agent is its own: it prints what the test says in SAYS, or never answers.
+ */
+#include "agent/resources/resources.h"
+#include "tests/unit/supervisor_world.h"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+static const struct feature *const features[] = { &resources_feature, NULL };
+
+#define JOB(more)                                                 \
+	"{'roles':[{'command':['/bin/sh']}],'restart':{'max':2}," \
+	"'resources':{'gpu_free_timeout':'1h'" more "}}"
+
+static char asked[96]; /* a FIFO: what the program is asked for */
+
+static void setup(void)
+{
+	unsetenv("CUDA_VISIBLE_DEVICES");
+	unsetenv("SAYS");
+	world_make();
+	snprintf(asked, sizeof(asked), "%s/asked", dir);
+	ck_assert_int_eq(mkfifo(asked, 0600), 0);
+	setenv("ASKS", asked, 1);
+}
+
+static int looker(char **argv)
+{
+	const char *says = getenv("SAYS");
+	FILE *f = fopen(getenv("ASKS"), "we");
+
+	for (int i = 1; argv[i]; i++)
+		fprintf(f, "%s%s", i > 1 ? " " : "", argv[i]);
+	fclose(f);
+	if (!says)
+		pause();
+	puts(says);
+	return 0;
+}
+
+/* The program that runs now, or 0. */
+static pid_t looks(void)
+{
+	pid_t pid = 0;
+
+	resources_feature.helper_pids(supervisor, &pid, 1);
+	return pid;
+}
+
+static void asks(const char *arguments)
+{
+	char line[512] = "";
+	FILE *f = fopen(asked, "re");
+
+	ck_assert_ptr_nonnull(f);
+	ck_assert_ptr_nonnull(fgets(line, sizeof(line), f));
+	fclose(f);
+	ck_assert_str_eq(line, arguments);
+}
+
+static void has_looked(void)
+{
+	siginfo_t si = { 0 };
+
+	ck_assert_int_eq(waitid(P_PID, (id_t)looks(), &si, WEXITED), 0);
+	ck_assert(resources_feature.child_exited(supervisor, &si));
+	turns();
+}
+
+START_TEST(workers_start_when_memory_is_read)
+{
+	setenv("SAYS", "600,9000", 1);
+	begins(JOB(), features);
+	asks("--gpu-memory=");
+	expect("");
+	has_looked();
+	expect("spawn:0");
+	exits(0, 1);
+	expect("");
+	asks("--gpu-memory= --free-within=1000000 --free-as=600,9000");
+	has_looked();
+	expect("spawn:1");
+}
+END_TEST
+
+START_TEST(a_driver_that_does_not_answer_holds_workers_up_for_a_second)
+{
+	pid_t pid;
+
+	begins(JOB(), features);
+	passes(999);
+	pid = looks();
+	ck_assert_int_gt(pid, 0);
+	expect("");
+	passes(1);
+	expect("spawn:0");
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	exits(0, 1);
+	ck_assert_int_eq(looks(), 0);
+	expect("spawn:1");
+}
+END_TEST
+
+START_TEST(a_driver_that_stops_answering_holds_them_up_for_a_time)
+{
+	setenv("SAYS", "600", 1);
+	begins(JOB(), features);
+	asks("--gpu-memory=");
+	has_looked();
+	unsetenv("SAYS");
+	exits(0, 1);
+	record[0] = '\0';
+	passes(1009999);
+	expect("");
+	passes(1);
+	expect("spawn:1");
+}
+END_TEST
+
+START_TEST(a_job_that_is_stopped_meanwhile_starts_none)
+{
+	begins(JOB(), features);
+	supervisor_post(supervisor, GROUP_EV_STOP);
+	turns();
+	passes(60000);
+	ck_assert_int_eq(looks(), 0);
+	expect("");
+}
+END_TEST
+
+static const struct {
+	const char *doc, *visible, *asks; /* NULL: there are none */
+} rows[] = {
+	{ JOB(), NULL, "--gpu-memory=" },
+	{ JOB(), "3,GPU-b", "--gpu-memory=" }, /* the workers do not inherit it */
+	{ JOB("},'inherit_env':true,'compat':{'torch':true"), "3,GPU-b", "--gpu-memory=3,GPU-b" },
+	{ JOB("},'inherit_env':true,'compat':{'torch':true"), "3,-1,4", "--gpu-memory=3" },
+	{ JOB("},'inherit_env':true,'compat':{'torch':true"), "", NULL },
+	{ JOB(",'devices':{'ids':[2,5]}"), "0", "--gpu-memory=2,5" },
+	{ JOB(",'devices':{'ids':[2,5],'env':'HIP_VISIBLE_DEVICES'}"), NULL, NULL },
+	{ "{'roles':[{'command':['a'],'replicas':3},{'name':'b','command':['b']}],"
+	  "'compat':{'virtual_local_rank':true},'resources':{'gpu_free_timeout':'1s'}}",
+		NULL, "--gpu-memory=0,1,2,3" },
+	{ "{'roles':[{'name':'cpu','command':['a'],'env':{'CUDA_VISIBLE_DEVICES':''}},"
+	  "{'command':['b'],'replicas':3,'env_per_replica':["
+	  "{'CUDA_VISIBLE_DEVICES':'4,1'},{'CUDA_VISIBLE_DEVICES':'1,6'},"
+	  "{'CUDA_VISIBLE_DEVICES':'16'}]}],'resources':{'gpu_free_timeout':'1s'}}",
+		NULL, "--gpu-memory=4,1,6,16" },
+	{ "{'roles':[{'command':['a'],'env':{'CUDA_VISIBLE_DEVICES':'4'}},"
+	  "{'name':'b','command':['b']}],'resources':{'gpu_free_timeout':'1s'}}",
+		NULL, "--gpu-memory=" },
+};
+
+START_TEST(gpus_are_those_that_workers_see)
+{
+	if (rows[_i].visible)
+		setenv("CUDA_VISIBLE_DEVICES", rows[_i].visible, 1);
+	begins(rows[_i].doc, features);
+	if (!rows[_i].asks) {
+		ck_assert_int_eq(looks(), 0);
+		expect("spawn:0");
+		return;
+	}
+	asks(rows[_i].asks);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	Suite *s = suite_create("gpus");
+	TCase *t = tcase_create("all");
+	SRunner *r = srunner_create(s);
+	int failed;
+
+	if (argc > 1 && !strncmp(argv[1], "--gpu-memory=", 13))
+		return looker(argv);
+	tcase_add_checked_fixture(t, setup, world_free);
+	tcase_add_test(t, workers_start_when_memory_is_read);
+	tcase_add_test(t, a_driver_that_does_not_answer_holds_workers_up_for_a_second);
+	tcase_add_test(t, a_driver_that_stops_answering_holds_them_up_for_a_time);
+	tcase_add_test(t, a_job_that_is_stopped_meanwhile_starts_none);
+	tcase_add_loop_test(
+		t, gpus_are_those_that_workers_see, 0, (int)(sizeof(rows) / sizeof(rows[0])));
+	suite_add_tcase(s, t);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
