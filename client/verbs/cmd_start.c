@@ -8,6 +8,8 @@
 #include "client/verbs/verbs.h"
 #include "common/base/file.h"
 #include "common/base/paths.h"
+#include "common/spec/spec.h"
+#include "common/text/duration.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -94,6 +96,45 @@ static int wait_run(struct ctl *ctl, const char *name, const char *run)
 	return job_exit_status(job);
 }
 
+/* How long others wait for a job to be ready; -1: without a limit. */
+static int64_t ready_timeout(const json_t *spec)
+{
+	_cleanup_(spec_freep) struct spec *s = NULL;
+
+	return spec_parse(spec, &s, NULL) < 0 ? -1 : s->ready.timeout_ms;
+}
+
+static int wait_ready(struct ctl *ctl, const char *name, const char *run, int64_t limit_ms)
+{
+	_cleanup_json_ json_t *answer = NULL;
+	_cleanup_free_ char *refusal = NULL, *verdict = NULL;
+	json_t *job, *p = ctl_with(ctl_job(run), "until", json_string("ready"));
+	char took[DURATION_TEXT_MAX];
+	struct error err = { 0 };
+	int r;
+
+	/* With --timeout the connection has a limit. */
+	if (ctl->timeout_ms < 0 && limit_ms >= 0)
+		p = ctl_with(p, "timeout_ms", json_integer(limit_ms));
+	ctl_waiting(ctl, "%s to be ready", name);
+	r = ctl_try(ctl, "Wait", p, &answer, &refusal, &err);
+	if (refusal && !strcmp(refusal, "DeadlineExceeded"))
+		return ctl_error(ctl, CTL_TIMED_OUT, "%s is not ready after %s, and goes on", name,
+			duration_text(limit_ms, took));
+	if (refusal)
+		return ctl_error(ctl, r, "%s", err.text);
+	if (r != 0)
+		return r;
+	job = json_object_get(answer, "job");
+	if (!job_ended(job)) {
+		ctl_say(ctl, "%s is ready", name);
+		return 0;
+	}
+	verdict = job_verdict_text(job);
+	return ctl_error(
+		ctl, CTL_REFUSED, "%s is not ready: it %s", name, verdict ? verdict : "has ended");
+}
+
 static const json_t *root_cause(const json_t *job)
 {
 	return json_object_get(json_object_get(job, "verdict"), "root_cause");
@@ -160,11 +201,14 @@ static int start(struct ctl *ctl, struct args *args, json_t *spec)
 {
 	_cleanup_json_ json_t *answer = NULL, *begun = NULL;
 	bool follow = args_has(args, "follow"), wait = args_has(args, "wait");
+	bool ready = args_has(args, "wait-ready");
 	struct error err = { 0 };
 	const char *job, *run;
 	json_t *p;
 	int r;
 
+	if (ready && (follow || wait || args_has(args, "no-wait")))
+		return ctl_usage(ctl, "--wait-ready goes without --follow, --wait and --no-wait");
 	if (export_env(spec, args_get(args, "export"), environ, &err) < 0)
 		return ctl_usage(ctl, "%s", err.text);
 	p = ctl_with(json_object(), "spec", json_incref(spec));
@@ -188,6 +232,8 @@ static int start(struct ctl *ctl, struct args *args, json_t *spec)
 		return follow_run(ctl, job, run);
 	if (wait)
 		return wait_run(ctl, job, run);
+	if (ready)
+		return wait_ready(ctl, job, run, ready_timeout(spec));
 	return tell_begin(ctl, job, begun);
 }
 

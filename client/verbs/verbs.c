@@ -22,6 +22,8 @@ static const struct arg_option start_options[] = {
 	{ "follow", NULL, "show what the workers write until the run ends, and exit as it did",
 		NULL, 0 },
 	{ "wait", NULL, "wait until the run ends, and exit as it did", NULL, 0 },
+	{ "wait-ready", NULL, "wait until the job is ready; 1 if it ends before, 124 if it is late",
+		NULL, 0 },
 	{ "no-wait", NULL, "do not wait until the workers run", NULL, 0 },
 	{ "export", "WHAT",
 		"of the environment: ALL, NONE, or NAME,NAME=VALUE,... (PATH and few others)",

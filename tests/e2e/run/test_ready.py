@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Readiness: in each attempt anew, and never before all workers were started."""
 
+import json
 import sys
 
 from harness import spec, wait_file
@@ -43,3 +44,29 @@ def test_without_the_section_a_job_that_runs_is_ready(box, daemon):
     assert daemon.wait(name, until="ready")["ready"] is True
     assert not of_attempt(daemon, run, 0)
     assert "expected running, ready or ended" in box.ctl("wait", "--until=set", "j").err
+
+
+def test_start_waits_until_the_job_is_ready(box, daemon):
+    """It is ready when a file is there; it ends before; or the time for that is over, and the job goes on."""
+    def job(*steps, **keys):
+        box.path("job.json").write_text(json.dumps(spec(*steps, name="j", **keys)))
+        return ["start", "--wait-ready", f"--spec={box.path('job.json')}"]
+
+    up, gate = box.path("up"), box.path("gate")
+    start = box.ctl_start(*job(f"touch:{box.path('run')}", f"wait-file:{gate}", f"touch:{up}", "hang",
+                               ready={"file": str(up)}))
+    wait_file(box.path("run"))
+    start.wait_out("started j")
+    assert start.popen.poll() is None
+    gate.touch()
+    result = start.wait()
+    assert result.rc == 0 and result.out.endswith("\nj is ready\n"), result
+    assert daemon.status("j")["ready"] is True
+    assert box.ctl("stop", "j").rc == 0
+    for end, text in (("exit:0", "succeeded"), ("exit:3", "failed with exit status 3")):
+        result = box.ctl(*job(end, ready={"barrier": "b"}))
+        assert result.rc == 1 and f"j is not ready: it {text}" in result.err, result
+    result = box.ctl(*job("hang", ready={"barrier": "b", "timeout": "50ms"}))
+    assert result.rc == 124 and "j is not ready after 50ms, and goes on" in result.err, result
+    assert daemon.status("j")["state"] == "running"
+    assert box.ctl(*job("hang"), "--follow").rc == 125
