@@ -413,4 +413,4 @@ library_TOOLS := tests/tools/drudge tests/tools/libworker tests/tools/queueworke
 # Those that use the agent's own rooms
 agent_TOOLS := bench/head_load
 # libFuzzer targets: tests/fuzz/fuzz_<name>.c with seeds in tests/fuzz/corpus/<name>/
-fuzz_TARGETS := errorfile etcd frame idl journal link record slurm spec yaml worker
+fuzz_TARGETS := errorfile etcd frame idl journal link record slurm spec supervisord yaml worker

@@ -240,12 +240,9 @@ run-all: built
 	$(unit_suites)$(run_fuzz)packaging/distcheck $(submake) B=$(B) distcheck<end>)
 	$(asan_reports)
 
-# Of the client, only what reads YAML and lists of Slurm.
-FUZZED := $(call obj,$(filter client/launch/yaml% client/launch/slurm.c,$(client_SRC))) \
-	$(addprefix $(B)/,libagent.a libdaemon.a libcommon.a)
-$(B)/tests/fuzz/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(FUZZED)
+$(B)/tests/fuzz/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(ALLLIBS)
 	@mkdir -p $(@D)
-	$(call say,LINK,$@)$(CC) $(ALLLDFLAGS) -fsanitize=fuzzer -o $@ $< $(FUZZED) $(LIBS)
+	$(call say,LINK,$@)$(CC) $(ALLLDFLAGS) -fsanitize=fuzzer -o $@ $< $(ALLLIBS) $(LIBS)
 
 .PHONY: fuzz fuzz-programs
 fuzz-programs: $(FUZZERS)

@@ -74,8 +74,10 @@ static void program_problem(const struct program *p, const struct section *s,
 /* The section of k: the program's own, or [supervisord]. */
 static const struct section *program_owner(const struct program *p, const struct section_key *k)
 {
-	return k >= p->s->keys && k < p->s->keys + p->s->n ? p->s
-							   : sections_find(p->all, "supervisord");
+	for (size_t i = 0; i < p->s->n; i++)
+		if (&p->s->keys[i] == k)
+			return p->s;
+	return sections_find(p->all, "supervisord");
 }
 
 /* The value for process number i; owned, NULL without the key. */

@@ -20,6 +20,22 @@ static bool yaml_is_plain(const char *text)
 	       strcasecmp(text, "false") && strcasecmp(text, "null");
 }
 
+/* Characters that YAML refuses, or takes for the end of a line, are written as JSON does. */
+static void yaml_write(FILE *f, const char *text)
+{
+	unsigned c = 0;
+	int n;
+
+	for (size_t left = strlen(text); left; left -= (size_t)n, text += n) {
+		n = printable_utf8(text, left, &c);
+		if ((c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 || c == 0xfeff ||
+			c == 0xfffe || c == 0xffff)
+			fprintf(f, "\\u%04x", c);
+		else
+			fwrite(text, 1, (size_t)n, f);
+	}
+}
+
 /* On one line; JSON is YAML. */
 static void yaml_scalar(FILE *f, const json_t *value)
 {
@@ -31,17 +47,27 @@ static void yaml_scalar(FILE *f, const json_t *value)
 	}
 	text = json_dumps(value, JSON_ENCODE_ANY);
 	if (text)
-		fputs(text, f);
+		yaml_write(f, text);
 }
 
-/* "  # autorestart=true", or ""; owned. */
-static char *yaml_note(const struct import_job *j, const char *path)
+static void yaml_comment(FILE *f, const char *before, const char *text, const char *after)
+{
+	_cleanup_free_ char *shown = printable_dup(text);
+
+	fputs(before, f);
+	yaml_write(f, shown ? shown : "?");
+	fputs(after, f);
+}
+
+/* Ends a line: "  # autorestart=true". */
+static void yaml_end(FILE *f, const struct import_job *j, const char *path)
 {
 	const char *note = json_string_value(json_object_get(j->notes, path));
-	_cleanup_free_ char *shown = note ? printable_dup(note) : NULL;
-	char *text;
 
-	return asprintf(&text, "%s%s", shown ? "  # " : "", shown ? shown : "") < 0 ? NULL : text;
+	if (note)
+		yaml_comment(f, "  # ", note, "\n");
+	else
+		fputc('\n', f);
 }
 
 static void yaml_object(
@@ -54,17 +80,15 @@ static void yaml_object(
 
 	json_object_foreach ((json_t *)object, key, value) {
 		_cleanup_json_ json_t *name = json_string(key);
-		_cleanup_free_ char *note = NULL;
 
 		snprintf(below, sizeof(below), "%s%s%s", path, *path ? "." : "", key);
-		note = yaml_note(j, below);
 		/* Behind the "- " of an array. */
 		fprintf(f, "%*s", first && !strcmp(path, "roles") ? 0 : indent, "");
 		first = false;
 		yaml_scalar(f, name);
 		fputc(':', f);
 		if (json_is_object(value) && json_object_size(value)) {
-			fprintf(f, "%s\n", note ? note : "");
+			yaml_end(f, j, below);
 			yaml_object(f, j, value, below, indent + 2);
 		} else if (!strcmp(below, "roles")) {
 			fprintf(f, "\n%*s- ", indent + 2, "");
@@ -72,24 +96,22 @@ static void yaml_object(
 		} else {
 			fputc(' ', f);
 			yaml_scalar(f, value);
-			fprintf(f, "%s\n", note ? note : "");
+			yaml_end(f, j, below);
 		}
 	}
 }
 
 char *import_yaml(const struct import_job *j)
 {
-	_cleanup_free_ char *from = printable_dup(j->from),
-			    *group = j->group ? printable_dup(j->group) : NULL;
 	char *text = NULL;
 	size_t size;
 	FILE *f = open_memstream(&text, &size);
 
 	if (!f)
 		return NULL;
-	fprintf(f, "# From supervisord: %s\n", from ? from : "?");
-	if (group)
-		fprintf(f, "# There it belongs to [group:%s].\n", group);
+	yaml_comment(f, "# From supervisord: ", j->from, "\n");
+	if (j->group)
+		yaml_comment(f, "# There it belongs to [group:", j->group, "].\n");
 	yaml_object(f, j, j->doc, "", 0);
 	return memstream_end(f, &text);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/import/program.h"
 #include "client/import/text.h"
+#include "client/import/yaml_text.h"
+#include "client/launch/yaml.h"
 
 #include "common/base/cleanup.h"
 
@@ -137,6 +139,27 @@ START_TEST(restarts_follow_the_rules_there)
 }
 END_TEST
 
+START_TEST(files_have_no_characters_that_yaml_refuses)
+{
+	static const char text[] = "[program:a\xe2\x80\xa8]\ncommand=a \x7f\xc2\x85 "
+				   "\xef\xbb\xbf\xe2\x80\xa9\xc3\xa9\xf0\x9f\x98\x80\n";
+	_cleanup_(sections_fini) struct sections s = { 0 };
+	_cleanup_free_ char *yaml = NULL;
+	_cleanup_json_ json_t *doc = NULL;
+	struct import_job job = { 0 };
+
+	ck_assert_int_eq(sections_parse(&s, "/etc/f", text, on_problem, NULL), 0);
+	ck_assert_int_eq(import_job_make(&s, &s.items[0], on_problem, NULL, &job), 0);
+	yaml = import_yaml(&job);
+	ck_assert_ptr_nonnull(strstr(yaml, "[program:a\\u2028], /etc/f:1\nname: a___\n"));
+	ck_assert_ptr_nonnull(
+		strstr(yaml, "\"\\u007f\\u0085\", \"\\ufeff\\u2029\xc3\xa9\xf0\x9f\x98\x80\""));
+	ck_assert_int_eq(yaml_parse(yaml, strlen(yaml), "f", &doc, NULL), 0);
+	ck_assert(json_equal(doc, job.doc));
+	import_job_fini(&job);
+}
+END_TEST
+
 START_TEST(lower_priorities_start_before)
 {
 	assert_job("[program:a]\ncommand=a\n[program:b]\npriority=5\n[program:c]\npriority=5\n"
@@ -158,6 +181,7 @@ int main(void)
 	tcase_add_test(t, sections_have_long_lines_comments_and_continuations);
 	tcase_add_test(t, processes_share_what_is_the_same);
 	tcase_add_test(t, restarts_follow_the_rules_there);
+	tcase_add_test(t, files_have_no_characters_that_yaml_refuses);
 	tcase_add_test(t, lower_priorities_start_before);
 	suite_add_tcase(s, t);
 	runner = srunner_create(s);
