@@ -27,6 +27,7 @@ client_SRC := \
 	client/doctor/names.c \
 	client/doctor/places.c \
 	client/doctor/probe.c \
+	client/import/order.c \
 	client/import/program.c \
 	client/import/sections.c \
 	client/import/text.c \

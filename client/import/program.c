@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/import/program.h"
 
+#include "client/import/order.h"
 #include "client/import/text.h"
 #include "common/spec/spec.h"
 #include "common/text/duration.h"
@@ -8,6 +9,8 @@
 #include "common/text/size.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,12 +20,12 @@
 
 /* supervisord's defaults */
 enum {
-	PROGRAM_PRIORITY = 999,
 	PROGRAM_START_SECONDS = 1,
 	PROGRAM_START_RETRIES = 3,
 	PROGRAM_STOP_SECONDS = 10,
 	PROGRAM_LOG_BACKUPS = 10,
 	PROGRAM_LOG_BYTES = 50 << 20,
+	PROGRAM_MIN_FDS = 1024,
 	PROGRAM_RETRIES_MAX = 1024, /* elasticd's restart.window_max */
 };
 
@@ -33,25 +36,12 @@ struct program {
 	const char *short_name; /* x of [program:x] */
 	const char *group;	/* its name; short_name where there is none */
 	char *here, host[65];
+	int n, first; /* numprocs, numprocs_start */
+	json_t *env;  /* the variables that %(ENV_X)s finds beside ours */
 	sections_problem_fn fn;
 	void *arg;
 	struct import_job *job;
 };
-
-static const char *program_short(const struct section *s)
-{
-	static const char *const kinds[] = { "program:", "eventlistener:", "fcgi-program:" };
-
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-		if (!strncmp(s->name, kinds[i], strlen(kinds[i])) && s->name[strlen(kinds[i])])
-			return s->name + strlen(kinds[i]);
-	return NULL;
-}
-
-bool import_is_program(const struct section *s)
-{
-	return program_short(s) != NULL;
-}
 
 static void program_problem(const struct program *p, const struct section *s,
 	const struct section_key *k, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
@@ -83,23 +73,33 @@ static const struct section *program_owner(const struct program *p, const struct
 /* The value for process number i; owned, NULL without the key. */
 static char *program_text(struct program *p, struct section_key *k, int i)
 {
-	char number[16];
+	char number[16], count[16];
 	_cleanup_free_ char *problem = NULL;
 	char *text = NULL;
-	const struct section_key *numprocs = section_find(p->s, "numprocs");
 	const struct text_name names[] = { { "here", p->here }, { "program_name", p->short_name },
 		{ "group_name", p->group }, { "host_node_name", p->host },
-		{ "process_num", number }, { "numprocs", numprocs ? numprocs->value : "1" } };
+		{ "process_num", number }, { "numprocs", count } };
 
 	if (!k)
 		return NULL;
 	snprintf(number, sizeof(number), "%d", i);
-	if (text_expand(k->value, names, sizeof(names) / sizeof(names[0]), &text, &problem) < 0)
+	snprintf(count, sizeof(count), "%d", p->n);
+	if (text_expand(
+		    k->value, names, sizeof(names) / sizeof(names[0]), p->env, &text, &problem) < 0)
 		return NULL;
 	if (problem && !k->used)
 		program_problem(p, program_owner(p, k), k, "%s", problem);
 	k->used = true;
 	return text;
+}
+
+/* The same for all processes. */
+static char *program_one(struct program *p, struct section_key *k)
+{
+	if (k && !k->used && p->n > 1 && strstr(k->value, "%(process_num)"))
+		program_problem(
+			p, program_owner(p, k), k, "all workers have that of process %d", p->first);
+	return program_text(p, k, p->first);
 }
 
 static struct section_key *program_key(struct program *p, const char *name)
@@ -110,7 +110,7 @@ static struct section_key *program_key(struct program *p, const char *name)
 static int program_int(struct program *p, const char *name, int otherwise)
 {
 	struct section_key *k = program_key(p, name);
-	_cleanup_free_ char *text = program_text(p, k, 0);
+	_cleanup_free_ char *text = program_one(p, k);
 	char *end;
 	long n;
 
@@ -125,15 +125,12 @@ static int program_int(struct program *p, const char *name, int otherwise)
 
 static bool program_bool(struct program *p, const char *name, bool otherwise)
 {
-	static const char *const words[] = { "no", "yes", "false", "true", "off", "on", "0", "1" };
 	struct section_key *k = program_key(p, name);
-	_cleanup_free_ char *text = program_text(p, k, 0);
+	_cleanup_free_ char *text = program_one(p, k);
+	int value = text ? text_bool(text) : otherwise;
 
-	if (!text)
-		return otherwise;
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (!strcasecmp(text, words[i]))
-			return i % 2;
+	if (value >= 0)
+		return value;
 	program_problem(p, p->s, k, "expected true or false, got \"%.40s\"", text);
 	return otherwise;
 }
@@ -143,7 +140,7 @@ static int64_t program_bytes(struct program *p, const char *name, int64_t otherw
 {
 	static const char *const units[] = { "KB", "MB", "GB" };
 	struct section_key *k = program_key(p, name);
-	_cleanup_free_ char *text = program_text(p, k, 0);
+	_cleanup_free_ char *text = program_one(p, k);
 	char *end;
 	long long n;
 
@@ -225,7 +222,7 @@ static void program_restart_limits(struct program *p)
 static void program_exit_codes(struct program *p)
 {
 	struct section_key *k = program_key(p, "exitcodes");
-	_cleanup_free_ char *text = program_text(p, k, 0);
+	_cleanup_free_ char *text = program_one(p, k);
 	json_t *codes = json_object();
 	bool zero = !text;
 	char *save = NULL;
@@ -247,12 +244,12 @@ static void program_exit_codes(struct program *p)
 static void program_restart(struct program *p)
 {
 	struct section_key *k = program_key(p, "autorestart");
-	_cleanup_free_ char *text = program_text(p, k, 0);
+	_cleanup_free_ char *text = program_one(p, k);
 	bool unexpected = !text || !strcasecmp(text, "unexpected");
 
 	if (!unexpected && !program_bool(p, "autorestart", true)) {
 		program_set(p, "restart", "policy", json_string("never"), "autorestart");
-		if (program_key(p, "startretries"))
+		if (program_int(p, "startretries", 0))
 			program_problem(p, p->s, program_key(p, "startretries"),
 				"without autorestart no process is started again");
 		return;
@@ -266,7 +263,7 @@ static void program_restart(struct program *p)
 
 static void program_stop(struct program *p)
 {
-	_cleanup_free_ char *signal = program_text(p, program_key(p, "stopsignal"), 0);
+	_cleanup_free_ char *signal = program_one(p, program_key(p, "stopsignal"));
 	bool group = program_bool(p, "stopasgroup", false);
 
 	if (signal)
@@ -288,7 +285,7 @@ static bool program_has_log(struct program *p, const char *stream)
 
 	snprintf(name, sizeof(name), "%s_logfile", stream);
 	k = program_key(p, name);
-	text = program_text(p, k, 0);
+	text = program_text(p, k, p->first);
 	if (!text || !strcasecmp(text, "auto"))
 		return true;
 	if (!strcasecmp(text, "none") || !strcasecmp(text, "off") || !strcmp(text, "/dev/null"))
@@ -335,24 +332,29 @@ static void program_logs(struct program *p)
 /* --- the role ----------------------------------------------------------------------------------
  */
 
-/* The variables of process number i: those of [supervisord] first. NULL: they cannot be read. */
-static json_t *program_env(struct program *p, int i)
+/* Adds the variables that k names for process number i. */
+static void program_add_env(struct program *p, struct section_key *k, int i, json_t *env)
 {
-	struct section *top = sections_find(p->all, "supervisord");
-	struct section_key *keys[] = { section_find(top, "environment"),
-		program_key(p, "environment") };
-	json_t *env = json_object();
+	bool again = k && k->used;
+	_cleanup_free_ char *text = program_text(p, k, i);
+	_cleanup_json_ json_t *pairs = text ? text_pairs(text) : NULL;
 
-	for (size_t k = 0; k < 2; k++) {
-		_cleanup_free_ char *text = program_text(p, keys[k], i);
-		_cleanup_json_ json_t *pairs = text ? text_pairs(text) : NULL;
+	if (pairs)
+		json_object_update(env, pairs);
+	else if (text && !again)
+		program_problem(p, program_owner(p, k), k, "expected KEY=\"value\",...");
+}
 
-		if (text && !pairs)
-			program_problem(p, k ? p->s : top, keys[k], "expected KEY=\"value\",...");
-		if (pairs)
-			json_object_update(env, pairs);
-	}
-	return env;
+/* The words of the command of process number i, whose variables are env; NULL: it has none. */
+static json_t *program_command(struct program *p, int i, json_t *env)
+{
+	json_t *others = p->env;
+	_cleanup_free_ char *text = NULL;
+
+	p->env = env;
+	text = program_text(p, program_key(p, "command"), i);
+	p->env = others;
+	return text ? text_words(text) : NULL;
 }
 
 /* Splits what all lists have in front from the rest: role.command and role.args. */
@@ -420,123 +422,94 @@ static void program_envs(json_t *role, json_t *envs)
 		json_put(role, "env_per_replica", json_incref(envs));
 }
 
+/* supervisord lets its processes open as many files as it wants for itself. */
+static void program_files(struct program *p, json_t *role)
+{
+	struct section *top = sections_find(p->all, "supervisord");
+	_cleanup_free_ char *text = program_one(p, section_find(top, "minfds"));
+	long n = text ? strtol(text, NULL, 10) : 0;
+
+	if (n > PROGRAM_MIN_FDS && n <= INT_MAX)
+		json_put(role, "limits", json_pack("{s:i}", "nofile", (int)n));
+}
+
 static int program_role(struct program *p)
 {
-	struct section_key *k = program_key(p, "command");
-	int n = program_int(p, "numprocs", 1), first = program_int(p, "numprocs_start", 0);
 	_cleanup_json_ json_t *lists = json_array(), *envs = json_array();
 	json_t *role = json_object(), *roles = json_array();
 
 	json_add(roles, role);
 	json_put(p->job->doc, "roles", roles);
-	if (n < 1 || n > SPEC_REPLICAS_MAX) {
+	if (p->n < 1 || p->n > SPEC_REPLICAS_MAX) {
 		program_problem(p, p->s, program_key(p, "numprocs"), "expected 1 to %d, got %d",
-			SPEC_REPLICAS_MAX, n);
+			SPEC_REPLICAS_MAX, p->n);
 		return -EINVAL;
 	}
-	for (int i = 0; i < n; i++) {
-		_cleanup_free_ char *text = program_text(p, k, first + i);
-		json_t *words = text ? text_words(text) : NULL;
+	for (int i = 0; i < p->n; i++) {
+		json_t *env = json_copy(p->env), *words;
 
+		program_add_env(p, program_key(p, "environment"), p->first + i, env);
+		json_add(envs, env);
+		words = program_command(p, p->first + i, env);
 		if (!json_array_size(words)) {
 			json_decref(words);
-			program_problem(p, p->s, k, "a command is missing, or cannot be read");
+			program_problem(p, p->s, program_key(p, "command"),
+				"a command is missing, or cannot be read");
 			return -EINVAL;
 		}
 		json_add(lists, words);
-		json_add(envs, program_env(p, first + i));
 	}
 	program_words(role, lists);
 	program_envs(role, envs);
-	if (n > 1)
-		json_put(role, "replicas", json_integer(n));
+	if (p->n > 1)
+		json_put(role, "replicas", json_integer(p->n));
+	program_files(p, role);
 	return 0;
 }
 
-/* --- the order ---------------------------------------------------------------------------------
+/* --- the whole ---------------------------------------------------------------------------------
  */
 
-static struct section *program_group(const struct sections *all, const char *name)
-{
-	for (size_t i = 0; i < all->n; i++) {
-		struct section_key *k = section_find(&all->items[i], "programs");
-		_cleanup_free_ char *text = k ? strdup(k->value) : NULL;
-		char *save = NULL;
-
-		if (!text || strncmp(all->items[i].name, "group:", 6) != 0)
-			continue;
-		for (char *w = strtok_r(text, ", \t\n", &save); w;
-			w = strtok_r(NULL, ", \t\n", &save))
-			if (!strcmp(w, name))
-				return &all->items[i];
-	}
-	return NULL;
-}
-
-/* Programs start by the priority of their group, then by their own. */
-static int64_t program_rank(const struct sections *all, struct section *s)
-{
-	struct section *group = program_group(all, program_short(s));
-	struct section_key *own = section_find(s, "priority"),
-			   *theirs = group ? section_find(group, "priority") : own;
-	int64_t otherwise = strncmp(s->name, "eventlistener:", 14) ? PROGRAM_PRIORITY : -1;
-	int64_t high = theirs  ? strtol(theirs->value, NULL, 10)
-		       : group ? PROGRAM_PRIORITY
-			       : otherwise;
-
-	return high * 1000000 + (own ? strtol(own->value, NULL, 10) : otherwise);
-}
-
-static bool program_starts(struct section *s)
-{
-	const struct section_key *k = section_find(s, "autostart");
-
-	return !k || !strcasecmp(k->value, "true") || !strcasecmp(k->value, "yes") ||
-	       !strcasecmp(k->value, "on") || !strcmp(k->value, "1");
-}
-
-/* The programs of the next lower priority, which supervisord starts before. */
 static void program_after(struct program *p)
 {
-	int64_t own = program_rank(p->all, p->s), before = INT64_MIN;
 	struct section_key *k = program_key(p, "priority");
-	json_t *names = json_array();
+	json_t *names = order_before(p->all, p->s);
 
 	if (k)
 		k->used = true;
-	for (int pass = 0; pass < 2; pass++)
-		for (size_t i = 0; i < p->all->n; i++) {
-			struct section *s = &p->all->items[i];
-			int64_t rank;
-
-			if (!import_is_program(s) || sections_find(p->all, s->name) != s ||
-				!program_starts(s))
-				continue;
-			rank = program_rank(p->all, s);
-			if (!pass && rank < own && rank > before)
-				before = rank;
-			if (pass && rank == before)
-				json_add(names, json_string_lossy(program_short(s),
-							strlen(program_short(s))));
-		}
 	if (json_array_size(names))
 		program_set(p, NULL, "after", names, "priority");
 	else
 		json_decref(names);
 }
 
-/* --- the whole ---------------------------------------------------------------------------------
- */
+/* A number of a user becomes the name. */
+static void program_user(struct program *p, const struct section_key *k, const char *text)
+{
+	const struct passwd *pw;
+
+	if (!*text || text[strspn(text, "0123456789")])
+		return;
+	pw = getpwuid((uid_t)strtoul(text, NULL, 10));
+	if (pw)
+		program_set(p, NULL, "user", json_string_lossy(pw->pw_name, strlen(pw->pw_name)),
+			"user");
+	else
+		program_problem(
+			p, p->s, k, "no user here has the number %.20s: write its name", text);
+}
 
 /* Keys of [supervisord] that its processes have, too, unless they say otherwise. */
 static void program_inherit(struct program *p, const char *key, const char *as)
 {
 	struct section *top = sections_find(p->all, "supervisord");
 	struct section_key *own = program_key(p, key), *k = own ? own : section_find(top, key);
-	_cleanup_free_ char *text = program_text(p, k, 0);
+	_cleanup_free_ char *text = program_one(p, k);
 
 	if (text && (strcmp(key, "user") != 0 || own || strcmp(text, "root") != 0))
 		program_set(p, NULL, as, json_string_lossy(text, strlen(text)), key);
+	if (text && own && !strcmp(key, "user"))
+		program_user(p, own, text);
 }
 
 /* Keys that have no counterpart and need none. */
@@ -545,6 +518,9 @@ static bool program_needs_none(const struct section_key *k)
 	static const char *const part[] = { "%(program_name)s", "%(group_name)s",
 		"%(process_num)" };
 
+	if (!strcmp(k->name, "stdout_events_enabled") || !strcmp(k->name, "stdout_syslog") ||
+		!strcmp(k->name, "stderr_events_enabled") || !strcmp(k->name, "stderr_syslog"))
+		return text_bool(k->value) == 0;
 	if (!strcmp(k->name, "stdout_capture_maxbytes") ||
 		!strcmp(k->name, "stderr_capture_maxbytes"))
 		return !strcmp(k->value, "0");
@@ -573,47 +549,44 @@ static void program_rest(struct program *p)
 	}
 }
 
-/* A job's name may have fewer characters than a program's. */
-static char *program_job_name(struct program *p)
-{
-	char *name = strndup(p->short_name, 64);
-	struct error err = { 0 };
-
-	if (!name || spec_check_name(name, &err) == 0)
-		return name;
-	for (char *c = name; *c; c++)
-		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-",
-			    *c) ||
-			(c == name && *c == '-'))
-			*c = '_';
-	program_problem(p, p->s, NULL, "the job is called %s", name);
-	return name;
-}
-
 int import_job_make(const struct sections *all, struct section *s, sections_problem_fn fn,
 	void *arg, struct import_job *ret)
 {
-	struct section *group = program_group(all, program_short(s));
+	struct section *group = order_group(all, order_program(s));
+	struct section *top = sections_find(all, "supervisord");
 	_cleanup_free_ char *here = strdup(s->file);
+	_cleanup_json_ json_t *env = json_object();
 	struct program p = { .all = all,
 		.s = s,
-		.short_name = program_short(s),
+		.short_name = order_program(s),
 		.fn = fn,
 		.arg = arg,
 		.job = ret,
-		.here = here };
+		.here = here,
+		.env = env,
+		.n = 1 };
 
 	*ret = (struct import_job){ .doc = json_object(), .notes = json_object() };
-	p.group = group ? group->name + strlen("group:") : p.short_name;
+	p.group = p.short_name;
+	if (group)
+		p.group = group->name + 6 + strspn(group->name + 6, " \t");
 	gethostname(p.host, sizeof(p.host) - 1);
-	ret->name = program_job_name(&p);
+	ret->name = order_job_name(p.short_name);
 	if (!here || !ret->name || !ret->doc || !ret->notes ||
 		asprintf(&ret->from, "[%s], %s:%d", s->name, s->file, s->line) < 0)
 		return -ENOMEM;
 	if (strrchr(here, '/'))
 		strrchr(here, '/')[strrchr(here, '/') == here] = '\0';
+	if (strcmp(ret->name, p.short_name) != 0)
+		program_problem(&p, s, NULL, "the job is called %s", ret->name);
+	if (!order_goes_alone(s))
+		program_problem(&p, s, NULL,
+			"nothing sends it events or opens its socket here: the job is disabled");
+	program_add_env(&p, section_find(top, "environment"), 0, env);
+	p.n = program_int(&p, "numprocs", 1);
+	p.first = program_int(&p, "numprocs_start", 0);
 	ret->group = group ? strdup(p.group) : NULL;
-	ret->disabled = !program_bool(&p, "autostart", true);
+	ret->disabled = !program_bool(&p, "autostart", true) || !order_goes_alone(s);
 	json_put(ret->doc, "name", json_string(ret->name));
 	program_after(&p);
 	program_inherit(&p, "user", "user");
@@ -646,7 +619,7 @@ void import_others(const struct sections *all, sections_problem_fn fn, void *arg
 
 	for (size_t i = 0; i < all->n; i++) {
 		const struct section *s = &all->items[i];
-		bool known = import_is_program(s) || !strncmp(s->name, "rpcinterface:", 13);
+		bool known = order_program(s) != NULL || !strncmp(s->name, "rpcinterface:", 13);
 
 		for (size_t k = 0; k < sizeof(own) / sizeof(own[0]); k++)
 			known |= !strcmp(s->name, own[k]);

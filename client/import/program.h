@@ -21,8 +21,6 @@ struct import_job {
 	char *group;   /* of supervisord, or NULL */
 };
 
-/* Whether the section is a program. */
-bool import_is_program(const struct section *s);
 /* Names sections and keys that belong to no program and have no counterpart. */
 void import_others(const struct sections *all, sections_problem_fn fn, void *arg);
 /* fn: called for all of s that has no counterpart. Returns 0, -EINVAL where the program has no

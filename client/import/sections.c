@@ -58,6 +58,8 @@ static int reader_section(struct section_reader *r, const char *line)
 	struct section *bigger;
 
 	r->last = NULL;
+	while (end && end > line + 1 && isspace((unsigned char)end[-1]))
+		end--;
 	if (!end || end == line + 1) {
 		r->fn(r->arg, r->file, r->line, "expected \"[section]\"");
 		return 0;
@@ -206,7 +208,7 @@ static int sections_include_all(
 
 	if (!files)
 		return 0;
-	r = text_expand(files->value, &here, 1, &text, &name);
+	r = text_expand(files->value, &here, 1, NULL, &text, &name);
 	/* Reading more sections moves these. */
 	of.file = strdup(by->file);
 	line = files->line;

@@ -10,20 +10,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
-static const char *text_value(const char *name, size_t len, const struct text_name *names, size_t n)
+static const char *text_value(
+	const char *name, size_t len, const struct text_name *names, size_t n, const json_t *env)
 {
 	_cleanup_free_ char *copy = strndup(name, len);
 
 	for (size_t i = 0; copy && i < n; i++)
 		if (!strcmp(copy, names[i].name))
 			return names[i].value;
-	return copy && !strncmp(copy, "ENV_", 4) ? getenv(copy + 4) : NULL;
+	if (!copy || strncmp(copy, "ENV_", 4) != 0)
+		return NULL;
+	return json_get_string(env, copy + 4, getenv(copy + 4));
 }
 
 /* Writes what stands at text, which begins with "%(". Returns its length, or 0 where it cannot be
  * replaced. */
-static size_t text_expand_one(FILE *f, const char *text, const struct text_name *names, size_t n)
+static size_t text_expand_one(
+	FILE *f, const char *text, const struct text_name *names, size_t n, const json_t *env)
 {
 	const char *end = strchr(text, ')'), *value;
 	size_t digits;
@@ -32,7 +37,7 @@ static size_t text_expand_one(FILE *f, const char *text, const struct text_name 
 
 	if (!end)
 		return 0;
-	value = text_value(text + 2, (size_t)(end - text - 2), names, n);
+	value = text_value(text + 2, (size_t)(end - text - 2), names, n, env);
 	digits = strspn(end + 1, "0123456789");
 	if (!value || digits > 2)
 		return 0;
@@ -49,8 +54,8 @@ static size_t text_expand_one(FILE *f, const char *text, const struct text_name 
 	return (size_t)(end - text) + 2 + digits;
 }
 
-int text_expand(
-	const char *text, const struct text_name *names, size_t n, char **ret, char **ret_problem)
+int text_expand(const char *text, const struct text_name *names, size_t n, const json_t *env,
+	char **ret, char **ret_problem)
 {
 	char *out = NULL;
 	size_t size;
@@ -65,7 +70,7 @@ int text_expand(
 		if (used)
 			fputc('%', f);
 		else if (!strncmp(text, "%(", 2))
-			used = text_expand_one(f, text, names, n);
+			used = text_expand_one(f, text, names, n, env);
 		if (*text == '%' && !used && !*ret_problem &&
 			asprintf(ret_problem, "%.*s is not known here: it stays as it is",
 				(int)strcspn(text, " \t\n\"',;"), text) < 0)
@@ -78,8 +83,9 @@ int text_expand(
 	return *ret ? 0 : -ENOMEM;
 }
 
-/* Reads one word, up to a character of ends that is not quoted. False: a quote is not closed. */
-static bool text_word(const char **text, const char *ends, FILE *f)
+/* Reads one word, up to a character of ends that is not quoted. escapes: a backslash is one. False:
+ * a quote is not closed. */
+static bool text_word(const char **text, const char *ends, bool escapes, FILE *f)
 {
 	const char *p = *text;
 	char quote = 0;
@@ -89,7 +95,7 @@ static bool text_word(const char **text, const char *ends, FILE *f)
 			quote = *p;
 		else if (quote && *p == quote)
 			quote = 0;
-		else if (*p == '\\' && quote != '\'' && p[1] &&
+		else if (escapes && *p == '\\' && quote != '\'' && p[1] &&
 			 (!quote || p[1] == quote || p[1] == '\\'))
 			fputc(*++p, f);
 		else
@@ -99,12 +105,12 @@ static bool text_word(const char **text, const char *ends, FILE *f)
 	return !quote;
 }
 
-static char *text_take(const char **text, const char *ends)
+static char *text_take(const char **text, const char *ends, bool escapes)
 {
 	char *out = NULL;
 	size_t size;
 	FILE *f = open_memstream(&out, &size);
-	bool whole = f && text_word(text, ends, f);
+	bool whole = f && text_word(text, ends, escapes, f);
 
 	if (f)
 		out = memstream_end(f, &out);
@@ -118,7 +124,7 @@ json_t *text_words(const char *text)
 	json_t *words = json_array();
 
 	for (text += strspn(text, " \t\n"); *text; text += strspn(text, " \t\n")) {
-		_cleanup_free_ char *word = text_take(&text, " \t\n");
+		_cleanup_free_ char *word = text_take(&text, " \t\n", true);
 
 		if (!word ||
 			json_array_append_new(words, json_string_lossy(word, strlen(word))) < 0) {
@@ -139,7 +145,7 @@ json_t *text_pairs(const char *text)
 
 		text += n;
 		if (n && name && *text == '=' && text++)
-			value = text_take(&text, ", \t\n");
+			value = text_take(&text, ", \t\n", false);
 		if (!value || json_object_set_new(
 				      pairs, name, json_string_lossy(value, strlen(value))) < 0) {
 			json_decref(pairs);
@@ -147,4 +153,14 @@ json_t *text_pairs(const char *text)
 		}
 	}
 	return pairs;
+}
+
+int text_bool(const char *text)
+{
+	static const char *const words[] = { "no", "yes", "false", "true", "off", "on", "0", "1" };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (!strcasecmp(text, words[i]))
+			return (int)(i % 2);
+	return -1;
 }

@@ -15,17 +15,20 @@ struct text_name {
 };
 
 /*
- * Replaces %(name)s by its value, and %% by %; %(ENV_X)s is the variable X of this process. What
- * cannot be replaced stays as it is: ret_problem then says why, of the first (owned; NULL: none).
- * Returns 0 with owned text, or -ENOMEM.
+ * Replaces %(name)s by its value, and %% by %; %(ENV_X)s is the variable X in env (may be NULL),
+ * else of this process. What cannot be replaced stays as it is: ret_problem then says why, of the
+ * first (owned; NULL: none). Returns 0 with owned text, or -ENOMEM.
  */
-_must_check_ int text_expand(
-	const char *text, const struct text_name *names, size_t n, char **ret, char **ret_problem);
+_must_check_ int text_expand(const char *text, const struct text_name *names, size_t n,
+	const json_t *env, char **ret, char **ret_problem);
 
 /* The words of a command, as a POSIX shell splits them, without expansions: an array of strings,
  * owned; NULL where a quote is not closed, or without memory. */
 json_t *text_words(const char *text);
 
 /* KEY=value,KEY="value, more": an object of strings, owned; NULL as above, and where it is not of
- * that form. */
+ * that form. A backslash is a character like others. */
 json_t *text_pairs(const char *text);
+
+/* 0 or 1 for "off", "true" and so on; -1: it is neither. */
+int text_bool(const char *text);

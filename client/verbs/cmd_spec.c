@@ -3,6 +3,7 @@
  * specifications of two runs or job files. */
 #include "client/base/job.h"
 #include "client/base/spec_diff.h"
+#include "client/import/order.h"
 #include "client/import/yaml_text.h"
 #include "client/jobs/job_dir.h"
 #include "client/launch/job_file.h"
@@ -275,7 +276,7 @@ int cmd_import(struct ctl *ctl, struct args *args)
 		struct section *s = &conf.items[i];
 		int one = 0;
 
-		if (import_is_program(s) && sections_find(&conf, s->name) == s)
+		if (order_program(s) && sections_find(&conf, s->name) == s)
 			one = import_program(&im, &conf, s);
 		r = r ? r : one;
 	}

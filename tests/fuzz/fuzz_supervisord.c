@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "client/import/order.h"
 #include "client/import/program.h"
 #include "client/import/yaml_text.h"
 #include "client/launch/yaml.h"
@@ -63,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	import_others(&all, on_problem, &problems);
 	for (size_t i = 0; i < all.n; i++)
-		if (import_is_program(&all.items[i]))
+		if (order_program(&all.items[i]))
 			check_program(&all, &all.items[i]);
 	return 0;
 }

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """import: supervisord's programs become job files, and what has no counterpart is named with its place."""
 
+import pathlib
+
+CORPUS = pathlib.Path(__file__).parents[2] / "fuzz/corpus/supervisord"
 MAIN = """\
 [unix_http_server]
 file=/run/supervisor.sock
@@ -72,11 +75,14 @@ def test_programs_become_job_files_that_are_valid(box):
         f"{more}:4: [program:odd] stdout_logfile: the output goes to files that \"elasticctl logs odd\" "
         "shows, not to /var/log/odd.log",
         f"{more}:5: [program:odd] stdout_events_enabled: has no counterpart",
+        f"{more}:7: [eventlistener:mail]: nothing sends it events or opens its socket here: the job is disabled",
         f"{more}:9: [eventlistener:mail] events: has no counterpart",
+        f"{more}:10: [fcgi-program:php]: nothing sends it events or opens its socket here: the job is disabled",
         f"{more}:12: [fcgi-program:php] socket: has no counterpart",
         f"{more}:17: [program:wrong]: a command is missing, or cannot be read"]
     files = sorted(jobs.iterdir())
-    assert [f.name for f in files] == ["mail.yaml", "odd.yaml.disabled", "php.yaml", "web.yaml"]
+    assert [f.name for f in files] == ["mail.yaml.disabled", "odd.yaml.disabled", "php.yaml.disabled",
+                                        "web.yaml"]
     valid = box.ctl("validate", "--json", *files)
     assert valid.rc == 0, valid
     mail, odd, _, web = valid.json
@@ -87,7 +93,7 @@ def test_programs_become_job_files_that_are_valid(box):
     assert role["args"] == [["--port=8000", "--name", "web x"], ["--port=8001", "--name", "web x"]]
     assert role["env"] == {"LANG": "C.UTF-8", "A": "1,2"}
     assert role["env_per_replica"] == [{"PORT": "0"}, {"PORT": "1"}]
-    assert (web["user"], web["cwd"], web["umask"], web["after"]) == ("www-data", "/srv/web", "027", ["mail"])
+    assert (web["user"], web["cwd"], web["umask"]) == ("www-data", "/srv/web", "027") and "after" not in web
     assert web["restart"]["policy"] == "always" and web["restart"]["scope"] == "worker"
     assert web["restart"]["window_max"] == 3 and web["restart"]["healthy_after"] == "5s"
     assert (web["stop"]["signal"], web["stop"]["whom"], web["stop"]["timeout"]) == ("QUIT", "group", "30s")
@@ -107,3 +113,22 @@ def test_what_has_counterparts_alone_succeeds(box):
     assert result.out.startswith("# web.yaml\n# From supervisord: ")
     assert box.ctl("import", "--json", conf).json[0]["name"] == "web"
     assert box.ctl("import", box.path("none")).rc == 1
+
+
+def test_files_of_five_sites_become_job_files_that_are_valid(box):
+    """A site in PHP, one in Django, one in Tornado with listeners, a trainer, and a service with its queue."""
+    jobs = {}
+    for name in ("php", "django", "tornado", "trainer", "back"):
+        made = box.path(name)
+        made.mkdir()
+        result = box.ctl("import", f"--dir={made}", CORPUS / name, env={"DATA": "/data", "TB_PORT": "6006"})
+        assert result.rc == 1 and "not known" not in result.err, result
+        valid = box.ctl("validate", "--json", *sorted(made.iterdir()))
+        assert valid.rc == 0, valid
+        jobs.update((job["name"], job) for job in valid.json)
+    assert sorted(jobs) == ["api", "catalog", "crashmail", "cron", "httpok", "jupyter_lab", "laravel-worker",
+                            "memmon", "migrate", "nginx", "node", "once", "php-fpm", "redis", "shop_beat",
+                            "shop_web", "shop_worker", "tensorboard", "tornado", "trainer"]
+    assert jobs["tensorboard"]["after"] == ["jupyter_lab"], "the job's name, where the program's is another"
+    assert jobs["trainer"]["roles"][0]["command"][-1] == "/home/ml/runs", "its own HOME"
+    assert jobs["shop_worker"]["roles"][0]["args"][2] == ["worker3@%h", "--loglevel=INFO", "-c", "4"]

@@ -22,7 +22,8 @@ static void on_problem(void *arg, const char *file, int line, const char *text)
 
 static void assert_json(json_t *got, const char *expected)
 {
-	_cleanup_free_ char *text = got ? json_dumps(got, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+	_cleanup_free_ char *text =
+		got ? json_dumps(got, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY) : NULL;
 
 	ck_assert_str_eq(text ? text : "none", expected);
 	json_decref(got);
@@ -33,7 +34,7 @@ static void assert_expands(const char *text, const char *expected, const char *p
 	const struct text_name names[] = { { "n", "7" }, { "x", "word" } };
 	_cleanup_free_ char *got = NULL, *why = NULL;
 
-	ck_assert_int_eq(text_expand(text, names, 2, &got, &why), 0);
+	ck_assert_int_eq(text_expand(text, names, 2, NULL, &got, &why), 0);
 	ck_assert_str_eq(got, expected);
 	ck_assert_str_eq(why ? why : "", problem);
 }
@@ -62,6 +63,7 @@ START_TEST(environments_are_pairs)
 {
 	assert_json(text_pairs("A=1,B=\"x, y\" , C='=',\nD="),
 		"{\"A\":\"1\",\"B\":\"x, y\",\"C\":\"=\",\"D\":\"\"}");
+	assert_json(text_pairs("A=\"\\d+\\.\",B=\\x"), "{\"A\":\"\\\\d+\\\\.\",\"B\":\"\\\\x\"}");
 	assert_json(text_pairs(""), "{}");
 	assert_json(text_pairs("A"), "none");
 	assert_json(text_pairs("=1"), "none");
@@ -116,6 +118,9 @@ START_TEST(processes_share_what_is_the_same)
 		"roles",
 		"[{\"args\":[[\"4\",\"z\"],[\"5\",\"z\"]],\"command\":[\"a\"],\"replicas\":2}]",
 		"");
+	assert_job(
+		"[program:a]\ncommand=a\nnumprocs=2\nnumprocs_start=1\ndirectory=/%(process_num)d\n",
+		"cwd", "\"/1\"", "5: [program:a] directory: all workers have that of process 1\n");
 	assert_job("[program:a]\ncommand=%(here)s/a%(process_num)d\nnumprocs=2\n", "roles",
 		"[{\"args\":[[\"/etc/a0\"],[\"/etc/a1\"]],\"command\":[\"/usr/bin/env\",\"--\"],"
 		"\"replicas\":2}]",
@@ -125,6 +130,8 @@ END_TEST
 
 START_TEST(restarts_follow_the_rules_there)
 {
+	assert_job("[program:a]\ncommand=a\nautorestart=no\nstartretries=0\n", "restart",
+		"{\"policy\":\"never\"}", "");
 	assert_job("[program:a]\ncommand=a\nautorestart=no\nstartretries=2\n", "restart",
 		"{\"policy\":\"never\"}",
 		"4: [program:a] startretries: without autorestart no process is started again\n");
@@ -165,6 +172,28 @@ START_TEST(lower_priorities_start_before)
 	assert_job("[program:a]\ncommand=a\n[program:b]\npriority=5\n[program:c]\npriority=5\n"
 		   "[program:d]\npriority=1\n[program:e]\npriority=6\nautostart=false\n",
 		"after", "[\"b\",\"c\"]", "");
+	setenv("TEST_IMPORT_OFF", "false", 1);
+	setenv("TEST_IMPORT_FIVE", "5", 1);
+	assert_job(
+		"[program:a]\ncommand=a\n[program:b@c]\npriority=%(ENV_TEST_IMPORT_FIVE)s\n"
+		"[program:d]\npriority=6\nautostart=%(ENV_TEST_IMPORT_OFF)s\n[eventlistener:e]\n",
+		"after", "[\"b_c\"]", "");
+}
+END_TEST
+
+START_TEST(what_supervisord_gives_its_processes_stays)
+{
+	assert_job("[program:a]\ncommand=%(ENV_B)s %(ENV_C)s\nnumprocs=2\n"
+		   "environment=C=\"%(ENV_B)s%(process_num)d\"\n[supervisord]\nenvironment=B=b\n",
+		"roles",
+		"[{\"args\":[[\"b0\"],[\"b1\"]],\"command\":[\"b\"],\"env\":{\"B\":\"b\"},"
+		"\"env_per_replica\":[{\"C\":\"b0\"},{\"C\":\"b1\"}],\"replicas\":2}]",
+		"");
+	assert_job("[program: a ]\ncommand=a\n[supervisord]\nminfds=70000\n", "roles",
+		"[{\"command\":[\"a\"],\"limits\":{\"nofile\":70000}}]", "");
+	assert_job("[program:a]\ncommand=a\nuser=0\nstdout_syslog=false\n", "user", "\"root\"", "");
+	assert_job("[program:a]\ncommand=a\nuser=4294967294\n", "user", "\"4294967294\"",
+		"3: [program:a] user: no user here has the number 4294967294: write its name\n");
 }
 END_TEST
 
@@ -182,6 +211,7 @@ int main(void)
 	tcase_add_test(t, processes_share_what_is_the_same);
 	tcase_add_test(t, restarts_follow_the_rules_there);
 	tcase_add_test(t, files_have_no_characters_that_yaml_refuses);
+	tcase_add_test(t, what_supervisord_gives_its_processes_stays);
 	tcase_add_test(t, lower_priorities_start_before);
 	suite_add_tcase(s, t);
 	runner = srunner_create(s);
