@@ -15,9 +15,9 @@ struct text_name {
 };
 
 /*
- * Replaces %(name)s by its value, and %% by %; %(ENV_X)s is the variable X in env (may be NULL),
- * else of this process. What cannot be replaced stays as it is: ret_problem then says why, of the
- * first (owned; NULL: none). Returns 0 with owned text, or -ENOMEM.
+ * Replaces %(name)s by its value, and %% by %; %(ENV_X)s is the variable X in env (may be NULL), or
+ * of this process. Text that cannot be replaced stays as it is: ret_problem then has the reason for
+ * the first (owned; NULL: none). Returns 0 with owned text, or -ENOMEM.
  */
 _must_check_ int text_expand(const char *text, const struct text_name *names, size_t n,
 	const json_t *env, char **ret, char **ret_problem);

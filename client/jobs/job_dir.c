@@ -80,13 +80,16 @@ static size_t job_dir_count(char *const *list)
 	return n;
 }
 
-/* Another user must not say what runs as this one. */
-static int job_dir_check(const char *path, struct error *err)
+/* Another user must not say what runs as this one, and nothing waits for a FIFO. */
+static int job_dir_check(const char *path, mode_t type, struct error *err)
 {
 	struct stat st;
 
 	if (stat(path, &st) < 0)
 		return error_set(err, -errno, "%s: %s", path, strerror(errno));
+	if ((st.st_mode & S_IFMT) != type)
+		return error_set(err, -EINVAL, "%s: not a %s: not read", path,
+			type == S_IFREG ? "regular file" : "directory");
 	if (st.st_uid != 0 && st.st_uid != geteuid())
 		return error_set(err, -EPERM,
 			"%s: belongs to user %u, expected %u or root: not read", path,
@@ -131,7 +134,7 @@ static int job_dir_read_file(struct job_dir *d, const char *path, const char *na
 	struct error err = { 0 };
 	char *line[] = { err.text, NULL };
 	json_t *spec = NULL;
-	int r = job_dir_check(path, &err);
+	int r = job_dir_check(path, S_IFREG, &err);
 
 	if (r < 0)
 		return job_dir_wrong(d, path, line);
@@ -159,7 +162,8 @@ int job_dir_read(const char *dir, struct job_dir *ret, struct error *err)
 	if (n < 0)
 		return errno == ENOENT ? 0 : error_set(err, -errno, "%s: %s", dir, strerror(errno));
 	ret->files = calloc((size_t)n + 1, sizeof(*ret->files));
-	r = ret->files ? job_dir_check(dir, err) : error_set(err, -ENOMEM, "out of memory");
+	r = ret->files ? job_dir_check(dir, S_IFDIR, err)
+		       : error_set(err, -ENOMEM, "out of memory");
 	for (int i = 0; i < n; i++) {
 		_cleanup_free_ char *path = paths_join(dir, entries[i]->d_name);
 		_cleanup_free_ char *name = job_dir_name(entries[i]->d_name, NULL);

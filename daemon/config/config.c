@@ -12,11 +12,13 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <fnmatch.h>
 #include <ini.h>
 #include <stddef.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum config_type {
@@ -369,10 +371,10 @@ static int on_key(void *arg, const char *section, const char *name, const char *
 	return 1;
 }
 
-/* Whether inih would accept a line of n bytes that begins with no blank. */
+/* Whether inih would accept a line of n bytes that begins with no blank and is no comment. */
 static bool is_line(const char *line, size_t n)
 {
-	if (!n || line[0] == '\r' || line[0] == '#' || line[0] == ';')
+	if (!n || line[0] == '\r')
 		return true;
 	return line[0] == '[' ? memchr(line, ']', n) != NULL
 			      : memchr(line, '=', n) || memchr(line, ':', n);
@@ -393,7 +395,9 @@ static char *next_line(char *buffer, int size, void *arg)
 	r->text += strspn(r->text, " \t");
 	n = strcspn(r->text, "\n");
 	r->line++;
-	if (n + 2 > (size_t)size)
+	if (*r->text == '#' || *r->text == ';')
+		n = 0;
+	else if (n + 2 > (size_t)size)
 		error_set(&err, -EINVAL, "the line is longer than %d bytes", size - 2);
 	else if (!is_line(r->text, n))
 		error_set(&err, -EINVAL, "expected a [section], \"key = value\" or a comment");
@@ -402,7 +406,8 @@ static char *next_line(char *buffer, int size, void *arg)
 	memcpy(buffer + (err.code ? 0 : n), "\n", 2);
 	if (err.code)
 		add_error_here(r, &err);
-	r->text += n + (r->text[n] == '\n');
+	r->text += strcspn(r->text, "\n");
+	r->text += *r->text == '\n';
 	return buffer;
 }
 
@@ -431,15 +436,33 @@ int config_parse(struct config *c, const char *name, const char *text, struct er
 	return r < 0 || !errors.n ? r : err->code;
 }
 
+/* A FIFO would have to be waited for. */
+static FILE *open_text(const char *file, struct error *err)
+{
+	_cleanup_close_ int fd = open(file, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct stat st;
+	FILE *f = NULL;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		error_set(err, -errno, "%s: %s", file, strerror(errno));
+	else if (!S_ISREG(st.st_mode))
+		error_set(err, -EINVAL, "%s: not a regular file", file);
+	else if (!(f = fdopen(fd, "r")))
+		out_of_memory(err);
+	else
+		TAKE_FD(fd);
+	return f;
+}
+
 static int read_text(const char *file, char **ret, struct error *err)
 {
-	_cleanup_file_ FILE *f = fopen(file, "re");
+	_cleanup_file_ FILE *f = open_text(file, err);
 	_cleanup_free_ char *text = NULL;
 	size_t size = 0;
 	ssize_t n;
 
 	if (!f)
-		return error_set(err, -errno, "%s: %s", file, strerror(errno));
+		return err->code;
 	errno = 0;
 	n = getdelim(&text, &size, '\0', f);
 	if (n > 0 && !text[n - 1])

@@ -4,6 +4,7 @@
 import pathlib
 
 CORPUS = pathlib.Path(__file__).parents[2] / "fuzz/corpus/supervisord"
+DISABLED = "nothing sends it events or opens its socket here: the job is disabled"
 MAIN = """\
 [unix_http_server]
 file=/run/supervisor.sock
@@ -75,9 +76,9 @@ def test_programs_become_job_files_that_are_valid(box):
         f"{more}:4: [program:odd] stdout_logfile: the output goes to files that \"elasticctl logs odd\" "
         "shows, not to /var/log/odd.log",
         f"{more}:5: [program:odd] stdout_events_enabled: has no counterpart",
-        f"{more}:7: [eventlistener:mail]: nothing sends it events or opens its socket here: the job is disabled",
+        f"{more}:7: [eventlistener:mail]: {DISABLED}",
         f"{more}:9: [eventlistener:mail] events: has no counterpart",
-        f"{more}:10: [fcgi-program:php]: nothing sends it events or opens its socket here: the job is disabled",
+        f"{more}:10: [fcgi-program:php]: {DISABLED}",
         f"{more}:12: [fcgi-program:php] socket: has no counterpart",
         f"{more}:17: [program:wrong]: a command is missing, or cannot be read"]
     files = sorted(jobs.iterdir())
@@ -116,7 +117,7 @@ def test_what_has_counterparts_alone_succeeds(box):
 
 
 def test_files_of_five_sites_become_job_files_that_are_valid(box):
-    """A site in PHP, one in Django, one in Tornado with listeners, a trainer, and a service with its queue."""
+    """Sites in PHP, Django and Tornado, the last one with listeners; a trainer; a service and its queue."""
     jobs = {}
     for name in ("php", "django", "tornado", "trainer", "back"):
         made = box.path(name)

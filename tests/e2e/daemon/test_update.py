@@ -2,6 +2,7 @@
 """Jobs that are simply there: the files of jobs.d, started after a boot, and kept as they say."""
 
 import json
+import os
 
 import pytest
 
@@ -87,6 +88,12 @@ def test_a_wrong_file_changes_nothing(files, daemon):
     (files.dir / "a.json").chmod(0o666)
     answer = files.update()
     assert answer.rc == 2 and "a.json: others may write it: not read" in answer.err
+    (files.dir / "a.json").unlink()
+    os.mkfifo(files.dir / "a.json")
+    (files.dir / "d.yaml").mkdir()
+    answer = files.update()
+    assert answer.rc == 2 and "a.json: not a regular file: not read" in answer.err, answer
+    assert "d.yaml: not a regular file: not read" in answer.err
 
 
 def test_jobs_are_disabled_and_enabled(files, box, daemon):

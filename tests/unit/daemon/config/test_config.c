@@ -173,6 +173,17 @@ START_TEST(a_line_that_would_be_cut_is_refused)
 }
 END_TEST
 
+START_TEST(a_comment_may_have_any_length)
+{
+	char text[1024] = "[elasticd]\n  # ";
+
+	memset(text + strlen(text), 'x', 600);
+	strcat(text, "\nslice = a\n");
+	ck_assert_int_eq(config_parse(&c, "f", text, &err), 0);
+	ck_assert_str_eq(c.slice, "a");
+}
+END_TEST
+
 START_TEST(a_missing_file_is_fine_unless_it_was_asked_for)
 {
 	ck_assert_int_eq(load(false), 0);
@@ -248,6 +259,33 @@ START_TEST(all_errors_of_all_files_are_found_at_once)
 }
 END_TEST
 
+START_TEST(files_that_are_no_regular_ones_are_named_and_not_waited_for)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/elasticd.conf.d", dir);
+	ck_assert_int_eq(mkdir(path, 0755), 0);
+	put("elasticd.conf", "[limits]\njobs = 1\n");
+	snprintf(path, sizeof(path), "%s/elasticd.conf.d/10-fifo.conf", dir);
+	ck_assert_int_eq(mkfifo(path, 0644), 0);
+	snprintf(path, sizeof(path), "%s/elasticd.conf.d/20-dir.conf", dir);
+	ck_assert_int_eq(mkdir(path, 0755), 0);
+	snprintf(path, sizeof(path), "%s/elasticd.conf.d/30-device.conf", dir);
+	ck_assert_int_eq(symlink("/dev/zero", path), 0);
+	put("elasticd.conf.d/40-wrong.conf", "[limits]\njobs = 0\n");
+	put("40-linked", "[limits]\njobs = 2\n");
+	snprintf(path, sizeof(path), "%s/elasticd.conf.d/50-link.conf", dir);
+	ck_assert_int_eq(symlink("../40-linked", path), 0);
+	ck_assert_int_eq(load(false), -EINVAL);
+	ck_assert_str_eq(told,
+		"elasticd.conf.d/10-fifo.conf: not a regular file\n"
+		"elasticd.conf.d/20-dir.conf: not a regular file\n"
+		"elasticd.conf.d/30-device.conf: not a regular file\n"
+		"elasticd.conf.d/40-wrong.conf:2: [limits] jobs: expected a number from 1 to 100000, "
+		"found \"0\"\n");
+}
+END_TEST
+
 START_TEST(keys_that_wait_for_the_next_start_are_named)
 {
 	struct config old = { 0 };
@@ -294,6 +332,8 @@ int main(void)
 	tcase_add_test(t, every_key_is_read);
 	tcase_add_loop_test(t, errors_name_file_and_line, 0, (int)(sizeof(wrong) / sizeof(*wrong)));
 	tcase_add_test(t, a_line_that_would_be_cut_is_refused);
+	tcase_add_test(t, a_comment_may_have_any_length);
+	tcase_add_test(t, files_that_are_no_regular_ones_are_named_and_not_waited_for);
 	tcase_add_test(t, a_missing_file_is_fine_unless_it_was_asked_for);
 	tcase_add_test(t, files_of_the_directory_come_later_in_order_and_win);
 	tcase_add_test(t, an_unreadable_file_leaves_all_as_it_was);
