@@ -4,6 +4,7 @@
  * agent is its own: it prints what the test says in SAYS, or never answers.
  */
 #include "agent/resources/resources.h"
+#include "tests/unit/child.h"
 #include "tests/unit/supervisor_world.h"
 
 #include <sys/stat.h>
@@ -168,15 +169,13 @@ START_TEST(gpus_are_those_that_workers_see)
 }
 END_TEST
 
-int main(int argc, char **argv)
+static int run(void)
 {
 	Suite *s = suite_create("gpus");
 	TCase *t = tcase_create("all");
 	SRunner *r = srunner_create(s);
 	int failed;
 
-	if (argc > 1 && !strncmp(argv[1], "--gpu-memory=", 13))
-		return looker(argv);
 	tcase_add_checked_fixture(t, setup, world_free);
 	tcase_add_test(t, workers_start_when_memory_is_read);
 	tcase_add_test(t, a_driver_that_does_not_answer_holds_workers_up_for_a_second);
@@ -189,4 +188,14 @@ int main(int argc, char **argv)
 	failed = srunner_ntests_failed(r);
 	srunner_free(r);
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1 && !strncmp(argv[1], "--gpu-memory=", 13))
+		return looker(argv);
+	if (!under_valgrind())
+		return run();
+	puts("valgrind keeps SIGRTMAX to itself, by which the agent hears of its guard");
+	return 77;
 }
