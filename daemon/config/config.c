@@ -19,6 +19,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 enum config_type {
@@ -436,7 +437,12 @@ int config_parse(struct config *c, const char *name, const char *text, struct er
 	return r < 0 || !errors.n ? r : err->code;
 }
 
-/* A FIFO would have to be waited for. */
+/* /dev/null says that there is none. A FIFO, or another device, would have to be waited for. */
+static bool is_text(const struct stat *st)
+{
+	return S_ISREG(st->st_mode) || (S_ISCHR(st->st_mode) && st->st_rdev == makedev(1, 3));
+}
+
 static FILE *open_text(const char *file, struct error *err)
 {
 	_cleanup_close_ int fd = open(file, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -445,7 +451,7 @@ static FILE *open_text(const char *file, struct error *err)
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		error_set(err, -errno, "%s: %s", file, strerror(errno));
-	else if (!S_ISREG(st.st_mode))
+	else if (!is_text(&st))
 		error_set(err, -EINVAL, "%s: not a regular file", file);
 	else if (!(f = fdopen(fd, "r")))
 		out_of_memory(err);

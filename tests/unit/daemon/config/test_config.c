@@ -272,6 +272,8 @@ START_TEST(files_that_are_no_regular_ones_are_named_and_not_waited_for)
 	ck_assert_int_eq(mkdir(path, 0755), 0);
 	snprintf(path, sizeof(path), "%s/elasticd.conf.d/30-device.conf", dir);
 	ck_assert_int_eq(symlink("/dev/zero", path), 0);
+	snprintf(path, sizeof(path), "%s/elasticd.conf.d/35-none.conf", dir);
+	ck_assert_int_eq(symlink("/dev/null", path), 0);
 	put("elasticd.conf.d/40-wrong.conf", "[limits]\njobs = 0\n");
 	put("40-linked", "[limits]\njobs = 2\n");
 	snprintf(path, sizeof(path), "%s/elasticd.conf.d/50-link.conf", dir);
