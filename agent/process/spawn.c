@@ -36,6 +36,20 @@ struct spawn_child {
 static struct rlimit spawn_nofile;
 static bool spawn_nofile_raised;
 
+/* Signals that the child resets, bit N-1 for signal N: all, until the agent knows better. */
+static uint64_t spawn_reset = UINT64_MAX;
+static bool spawn_no_clone3;
+
+void spawn_note_ignored(void)
+{
+	struct sigaction sa;
+
+	spawn_reset = 0;
+	for (int i = 1; i < _NSIG; i++)
+		if (sigaction(i, NULL, &sa) < 0 || sa.sa_handler == SIG_IGN)
+			spawn_reset |= UINT64_C(1) << (i - 1);
+}
+
 void spawn_raise_nofile(void)
 {
 	struct rlimit mine;
@@ -124,7 +138,8 @@ NO_SANITIZE static int spawn_main(void *arg)
 	/* Ignored signals survive CLONE_CLEAR_SIGHAND and execve(). Signals stay blocked until none
 	 * of the parent's handlers can run here. */
 	for (int i = 1; i < _NSIG; i++)
-		syscall(SYS_rt_sigaction, i, zero, NULL, _NSIG / 8);
+		if (spawn_no_clone3 || spawn_reset & UINT64_C(1) << (i - 1))
+			syscall(SYS_rt_sigaction, i, zero, NULL, _NSIG / 8);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	c->stage = SPAWN_EXEC;
@@ -195,8 +210,6 @@ static void *spawn_stack(void)
 	}
 	return stack;
 }
-
-static bool spawn_no_clone3;
 
 static struct clone_args spawn_clone_args(void *stack, int cgroup_fd)
 {

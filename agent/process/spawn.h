@@ -52,6 +52,13 @@ _must_check_ int spawn_process(
  */
 void spawn_probe_cgroup(int cgroup_fd);
 
+/*
+ * Notes which signals this process ignores; a worker gets the default for these. Signals that it
+ * ignores later stay ignored in workers. Without this call a worker gets the default for each
+ * signal, by a system call for each.
+ */
+void spawn_note_ignored(void);
+
 /* Raises this process's limit of descriptors to its maximum; workers get the old limit back. */
 void spawn_raise_nofile(void);
 

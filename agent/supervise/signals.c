@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/base/signals.h"
 #include "agent/process/guard.h"
+#include "agent/process/spawn.h"
 #include "agent/supervise/feature.h"
 #include "agent/supervise/private.h"
 #include "common/base/log.h"
@@ -126,5 +127,6 @@ int signals_init(struct supervisor *sv, struct error *err)
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGTTOU, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
+	spawn_note_ignored();
 	return r < 0 ? error_set(err, r, "cannot watch signals") : 0;
 }
