@@ -89,12 +89,17 @@ static size_t show_next(const char *s, size_t n, char out[PRINTABLE_SHOWN_MAX], 
 
 void printable_write(FILE *f, const char *text, size_t len)
 {
-	char out[PRINTABLE_SHOWN_MAX];
+	char out[512]; /* stderr has no buffer of its own */
+	size_t at = 0;
 	int n;
 
 	for (size_t i = 0; i < len;) {
-		i += show_next(text + i, len - i, out, &n);
-		fwrite(out, 1, n, f);
+		i += show_next(text + i, len - i, out + at, &n);
+		at += (size_t)n;
+		if (at > sizeof(out) - PRINTABLE_SHOWN_MAX || i == len) {
+			fwrite(out, 1, at, f);
+			at = 0;
+		}
 	}
 }
 

@@ -6,6 +6,7 @@
 
 #include <check.h>
 #include <string.h>
+#include <sys/socket.h>
 
 /* text as it leaves when it comes in parts of at most step bytes. */
 static char *passed(const char *text, size_t len, size_t step)
@@ -149,6 +150,46 @@ START_TEST(a_message_of_the_log_is_one_line)
 }
 END_TEST
 
+/* stderr has no buffer: a reader of it must not wake for each character. */
+START_TEST(a_line_leaves_in_one_write)
+{
+	static const char line[] = "a warning\033[2J of some length, to a stream without a buffer";
+	char got[512];
+	int pair[2];
+	FILE *f;
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+	f = fdopen(pair[0], "w");
+	ck_assert_ptr_nonnull(f);
+	setvbuf(f, NULL, _IONBF, 0);
+	printable_write(f, line, strlen(line));
+	ck_assert_int_eq(recv(pair[1], got, sizeof(got), 0), (ssize_t)strlen(line) + 1);
+	fclose(f);
+	close_fd(pair[1]);
+}
+END_TEST
+
+START_TEST(a_long_text_is_written_to_its_end)
+{
+	char text[2000], want[sizeof(text)];
+	char *shown = NULL;
+	size_t n = 0;
+
+	for (size_t len = 0; len < sizeof(text); len++) {
+		FILE *f = open_memstream(&shown, &n);
+
+		ck_assert_ptr_nonnull(f);
+		memset(text, 'a' + (int)(len % 26), len);
+		memset(want, 'a' + (int)(len % 26), len);
+		printable_write(f, text, len);
+		fclose(f);
+		ck_assert_uint_eq(n, len);
+		ck_assert_mem_eq(shown, want, len);
+		free(shown);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("printable");
@@ -165,6 +206,8 @@ int main(void)
 	tcase_add_test(t, nothing_changes_the_order_of_a_line);
 	tcase_add_test(t, a_copy_has_no_half_characters);
 	tcase_add_test(t, a_message_of_the_log_is_one_line);
+	tcase_add_test(t, a_line_leaves_in_one_write);
+	tcase_add_test(t, a_long_text_is_written_to_its_end);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
