@@ -61,10 +61,13 @@ static void on_index_vanished(void *arg, int rank, const char *path)
 {
 	struct logs *l = arg;
 
-	for (struct log_worker *w = l->workers; w; w = w->next)
-		for (int i = 0; i < 2; i++)
-			if (w->std[i].path && !strcmp(w->std[i].path, path) && w->std[i].tee)
+	for (int k = 0; k < l->n_workers; k++)
+		for (int i = 0; i < 2; i++) {
+			const struct log_stream *s = l->workers[k] ? &l->workers[k]->std[i] : NULL;
+
+			if (s && s->path && !strcmp(s->path, path) && s->tee)
 				return;
+		}
 	logs_event(l, "log-vanished", rank, "%s was removed or replaced; what is written is lost",
 		path);
 }
@@ -98,10 +101,10 @@ static void on_progress(void *arg)
 	struct logs *l = arg;
 
 	log_drains_progress(l->drains);
-	for (struct log_worker *w = l->workers; w; w = w->next)
-		for (int i = 0; i < 2; i++)
-			if (w->std[i].pipe)
-				log_pipe_ready(w->std[i].pipe);
+	for (int k = 0; k < l->n_workers; k++)
+		for (int i = 0; l->workers[k] && i < 2; i++)
+			if (l->workers[k]->std[i].pipe)
+				log_pipe_ready(l->workers[k]->std[i].pipe);
 }
 
 static void on_console(void *arg, bool closed, int error)
@@ -223,8 +226,8 @@ static void make_copies(struct logs *l)
 
 static void leave_attempt(struct logs *l)
 {
-	while (l->workers)
-		logs_drop_worker(l, l->workers->local_rank);
+	for (int i = 0; i < l->n_workers; i++)
+		logs_drop_worker(l, i);
 	for (int i = 0; i < 2; i++)
 		l->copies[i] = log_filter_unref(l->copies[i]);
 	free(l->attempt_dir);
@@ -263,10 +266,10 @@ void logs_drain_end(struct logs *l)
 
 int logs_drain(struct logs *l, uint64_t timeout_ms, loop_fn fn, void *arg)
 {
-	for (struct log_worker *w = l->workers; w; w = w->next)
-		for (int i = 0; i < 2; i++)
-			if (w->std[i].pipe)
-				log_pipe_drain(w->std[i].pipe);
+	for (int k = 0; k < l->n_workers; k++)
+		for (int i = 0; l->workers[k] && i < 2; i++)
+			if (l->workers[k]->std[i].pipe)
+				log_pipe_drain(l->workers[k]->std[i].pipe);
 	return log_drains_add(l->drains, timeout_ms, DRAIN_TIMEOUTS_MOST * timeout_ms, fn, arg);
 }
 
@@ -296,6 +299,7 @@ struct logs *logs_free(struct logs *l)
 	log_watch_release();
 	ranks_fini(&l->shown);
 	log_fs_close(l->run_lock);
+	free(l->workers);
 	free(l->run_dir);
 	free(l);
 	return NULL;

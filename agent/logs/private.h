@@ -25,7 +25,6 @@ struct log_stream {
 
 /* A worker of the current attempt. It stays after the worker has ended, for logs_tail(). */
 struct log_worker {
-	struct log_worker *next;
 	int rank, local_rank;
 	char *dir; /* NULL: without files */
 	bool ended, stamped, merged;
@@ -50,7 +49,8 @@ struct logs {
 	struct log_compress *compress;
 	struct log_drains *drains;
 	struct log_filter *copies[2];
-	struct log_worker *workers;
+	struct log_worker **workers; /* by local rank; NULL: none. Entries never move */
+	int n_workers;
 };
 
 extern const char *const logs_stream_names[]; /* "stdout", "stderr" */

@@ -62,22 +62,42 @@ static void worker_free(struct log_worker *w)
 
 struct log_worker *logs_find_worker(const struct logs *l, int local_rank)
 {
-	for (struct log_worker *w = l->workers; w; w = w->next)
-		if (w->local_rank == local_rank)
-			return w;
-	return NULL;
+	return local_rank >= 0 && local_rank < l->n_workers ? l->workers[local_rank] : NULL;
 }
 
 void logs_drop_worker(struct logs *l, int local_rank)
 {
-	for (struct log_worker **p = &l->workers; *p; p = &(*p)->next)
-		if ((*p)->local_rank == local_rank) {
-			struct log_worker *w = *p;
+	struct log_worker *w = logs_find_worker(l, local_rank);
 
-			*p = w->next;
-			worker_free(w);
-			return;
-		}
+	if (!w)
+		return;
+	l->workers[local_rank] = NULL;
+	worker_free(w);
+}
+
+/* In place of the one of that rank before. NULL without memory. */
+static struct log_worker *logs_add_worker(struct logs *l, const struct logs_worker *worker)
+{
+	int n = worker->local_rank + 1;
+	struct log_worker *w, **bigger;
+
+	logs_drop_worker(l, worker->local_rank);
+	if (n > l->n_workers) {
+		bigger = reallocarray(l->workers, (size_t)n, sizeof(*bigger));
+		if (!bigger)
+			return NULL;
+		for (int i = l->n_workers; i < n; i++)
+			bigger[i] = NULL;
+		l->workers = bigger;
+		l->n_workers = n;
+	}
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return NULL;
+	w->rank = worker->rank;
+	w->local_rank = worker->local_rank;
+	l->workers[w->local_rank] = w;
+	return w;
 }
 
 void logs_worker_ended(struct logs *l, int local_rank)
@@ -135,6 +155,11 @@ static int make_rank_dir(struct logs *l, struct log_worker *w, const struct logs
 	if (r < 0)
 		logs_report_failure(l, worker->rank, w->dir, r);
 	return 0;
+}
+
+static bool is_followed(const struct log_plan_stream *plan)
+{
+	return plan->tee || plan->copy;
 }
 
 static bool wants_colour(void)
@@ -294,8 +319,9 @@ static int open_streams(struct logs *l, struct log_worker *w, const struct logs_
 		.index = worker->index,
 		.rank = worker->rank,
 		.local_rank = worker->local_rank };
-	_cleanup_free_ char *prefix = prefix_expand(l->opt.spec->prefix, &vars);
-	int r = prefix ? 0 : -ENOMEM;
+	bool followed = is_followed(&w->plan.std[0]) || is_followed(&w->plan.std[1]);
+	_cleanup_free_ char *prefix = followed ? prefix_expand(l->opt.spec->prefix, &vars) : NULL;
+	int r = followed && !prefix ? -ENOMEM : 0;
 
 	for (int i = 0; i < 2 && r == 0; i++)
 		r = open_stream(l, w, i, prefix, fds);
@@ -321,14 +347,9 @@ int logs_open_worker(
 	int r;
 
 	*ret = (struct logs_fds){ .out = -1, .err = -1 };
-	logs_drop_worker(l, worker->local_rank);
-	w = calloc(1, sizeof(*w));
+	w = logs_add_worker(l, worker);
 	if (!w)
 		return error_set(err, -ENOMEM, "out of memory");
-	*w = (struct log_worker){
-		.next = l->workers, .rank = worker->rank, .local_rank = worker->local_rank
-	};
-	l->workers = w;
 	w->stamped = l->opt.spec->timestamps;
 	w->plan = make_plan(l, worker->local_rank, l->attempt_dir != NULL);
 	w->merged = w->plan.std[1].sink == LOG_SINK_STDOUT;

@@ -21,7 +21,8 @@ static size_t env_name_len(const char *entry)
 static char **env_find(const struct env *e, const char *name, size_t len)
 {
 	for (size_t i = 0; i < e->n; i++)
-		if (!strncmp(e->vars[i], name, len) && e->vars[i][len] == '=')
+		if (e->vars[i][0] == name[0] && !strncmp(e->vars[i], name, len) &&
+			e->vars[i][len] == '=')
 			return &e->vars[i];
 	return NULL;
 }
@@ -71,20 +72,24 @@ int env_add(struct env *e, char *const *list)
 
 int env_setf(struct env *e, const char *name, const char *fmt, ...)
 {
-	_cleanup_free_ char *value = NULL;
-	char *entry;
+	size_t len = strlen(name);
+	char *value, *entry;
 	va_list ap;
 	int n;
 
 	va_start(ap, fmt);
 	n = vasprintf(&value, fmt, ap);
 	va_end(ap);
-	if (n < 0) {
-		value = NULL;
+	if (n < 0)
+		return -ENOMEM;
+	entry = realloc(value, len + 1 + (size_t)n + 1);
+	if (!entry) {
+		free(value);
 		return -ENOMEM;
 	}
-	if (asprintf(&entry, "%s=%s", name, value) < 0)
-		return -ENOMEM;
+	memmove(entry + len + 1, entry, (size_t)n + 1);
+	memcpy(entry, name, len);
+	entry[len] = '=';
 	return env_take(e, entry);
 }
 

@@ -23,9 +23,11 @@
 #include <unistd.h>
 
 enum {
-	RESERVE_STEP = 32,
+	RESERVE_STEP = 32, /* slots */
 	NOEXEC_SEAL = 0x8, /* MFD_NOEXEC_SEAL, which libraries' headers may not have yet */
 };
+
+_Static_assert(BOARD_SLOTS % RESERVE_STEP == 0, "all slots are whole steps");
 
 static off_t slot_offset(int slot)
 {
@@ -220,14 +222,18 @@ int sharing_board_open(struct sharing *sh, struct error *err)
 	return r < 0 ? error_set(err, r, "%s: %s", sh->board_path, strerror(-r)) : 0;
 }
 
-/* Allocates the blocks of the slots from sh->board_slots to n. */
+/* Allocates the blocks of the slots from sh->board_slots to n. Both are multiples of RESERVE_STEP.
+ */
 static int board_allocate(struct sharing *sh, int fd, int n)
 {
+	struct board_slot slots[RESERVE_STEP];
 	off_t begin = slot_offset(sh->board_slots);
 	int r = fd < 0 ? 0 : board_fill(fd, begin, slot_offset(n) - begin);
 
-	for (int i = sh->board_slots; r == 0 && i < n; i++)
-		r = write_slot(fd, i, 0);
+	for (int i = 0; i < RESERVE_STEP; i++)
+		slots[i] = (struct board_slot){ .step = -1 };
+	for (int i = sh->board_slots; fd >= 0 && r == 0 && i < n; i += RESERVE_STEP)
+		r = board_write(fd, slot_offset(i), slots, sizeof(slots));
 	return r;
 }
 

@@ -180,11 +180,13 @@ int sharing_method_results(struct varlink_call *call, json_t *p, void *arg)
 
 void sharing_record(struct supervisor *sv)
 {
+	const char *run_dir = logs_run_dir(supervisor_logs(sv));
+	const char *state_dir = supervisor_options(sv)->state_dir;
 	_cleanup_json_ json_t *j = NULL;
 	_cleanup_free_ char *text = NULL;
 	size_t len;
 
-	if (!sharing_of(sv))
+	if (!sharing_of(sv) || (!run_dir && !state_dir))
 		return;
 	j = json_object();
 	json_put_string(j, "job", supervisor_spec(sv)->name);
@@ -194,6 +196,6 @@ void sharing_record(struct supervisor *sv)
 	text = json_dump_text(j, &len);
 	if (!text)
 		return;
-	write_results(logs_run_dir(supervisor_logs(sv)), text, len, true);
-	write_results(supervisor_options(sv)->state_dir, text, len, false);
+	write_results(run_dir, text, len, true);
+	write_results(state_dir, text, len, false);
 }

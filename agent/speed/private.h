@@ -19,8 +19,8 @@ struct speed_steps {
 /* The present process in one slot, or the last one. */
 struct speed_worker {
 	uint64_t token;
-	bool ended, followed;
-	struct progress progress;  /* if followed: of its logs */
+	bool ended;
+	struct progress *progress; /* of its logs; NULL: they are not followed */
 	struct speed_steps logged; /* as found there */
 	struct speed_steps at_end;
 	struct step_window window;

@@ -23,6 +23,14 @@ struct speed *speed_of(const struct supervisor *sv)
 	return feature_state(sv, &speed_feature);
 }
 
+static void speed_unfollow(struct speed_worker *s)
+{
+	if (s->progress)
+		progress_fini(s->progress);
+	free(s->progress);
+	s->progress = NULL;
+}
+
 struct speed_worker *speed_entry(struct speed *sp, const struct worker *w)
 {
 	size_t n = (size_t)w->slot + 1;
@@ -42,8 +50,7 @@ struct speed_worker *speed_entry(struct speed *sp, const struct worker *w)
 	if (!s)
 		s = sp->workers[w->slot] = calloc(1, sizeof(*s));
 	if (s && s->token != w->token) {
-		if (s->followed)
-			progress_fini(&s->progress);
+		speed_unfollow(s);
 		*s = (struct speed_worker){ .token = w->token };
 	}
 	return s;
@@ -67,16 +74,23 @@ static bool speed_read_board(
 	return ret->count > 0;
 }
 
-bool speed_read(struct speed *sp, const struct worker *w, struct speed_steps *ret)
+/* The entry for w's present process, or NULL. */
+static struct speed_worker *speed_known(struct speed *sp, const struct worker *w)
 {
 	struct speed_worker *s =
 		w->slot >= 0 && (size_t)w->slot < sp->n ? sp->workers[w->slot] : NULL;
-	bool known = s && s->token == w->token;
 
-	if (known && s->ended)
+	return s && s->token == w->token ? s : NULL;
+}
+
+bool speed_read(struct speed *sp, const struct worker *w, struct speed_steps *ret)
+{
+	const struct speed_worker *s = speed_known(sp, w);
+
+	if (s && s->ended)
 		*ret = s->at_end;
 	else if (!w->token || !speed_read_board(sp->sv, w, ret))
-		*ret = known ? s->logged : (struct speed_steps){ 0 };
+		*ret = s ? s->logged : (struct speed_steps){ 0 };
 	return ret->count > 0;
 }
 
@@ -164,10 +178,11 @@ static void speed_describe_worker(
 
 static void speed_describe_end(const struct supervisor *sv, const struct worker *w, json_t *j)
 {
-	struct speed_steps steps;
+	struct speed *sp = speed_of(sv);
+	const struct speed_worker *s = sp ? speed_known(sp, w) : NULL;
 
-	if (speed_of(sv) && speed_read(speed_of(sv), w, &steps))
-		speed_describe_steps(&steps, j);
+	if (s && s->at_end.count)
+		speed_describe_steps(&s->at_end, j);
 }
 
 /* How far the workers that run have come. */
@@ -246,8 +261,8 @@ static void speed_free(struct supervisor *sv)
 	feature_set_state(sv, &speed_feature, NULL);
 	speed_watch_free(sp);
 	for (size_t i = 0; i < sp->n; i++) {
-		if (sp->workers[i] && sp->workers[i]->followed)
-			progress_fini(&sp->workers[i]->progress);
+		if (sp->workers[i])
+			speed_unfollow(sp->workers[i]);
 		free(sp->workers[i]);
 	}
 	free(sp->workers);
@@ -279,8 +294,13 @@ static void speed_worker_started(struct supervisor *sv, struct worker *w)
 static void speed_worker_exited(struct supervisor *sv, struct worker *w)
 {
 	struct speed *sp = speed_of(sv);
-	struct speed_worker *s = sp && w->token ? speed_entry(sp, w) : NULL;
+	struct speed_steps steps;
+	struct speed_worker *s;
 
+	/* One that made no step, and that nobody looked at, needs no entry. */
+	if (!sp || !w->token || (!speed_known(sp, w) && !speed_read(sp, w, &steps)))
+		return;
+	s = speed_entry(sp, w);
 	if (!s || s->ended)
 		return;
 	speed_watch_ended(sp, w, s);

@@ -41,14 +41,14 @@ static uint64_t watch_delay(struct speed *sp)
 /* Reads what w has written since the last look. */
 static void watch_logs(struct speed_worker *s)
 {
-	progress_check(&s->progress);
-	if (!s->progress.matches)
+	progress_check(s->progress);
+	if (!s->progress->matches)
 		return;
 	if (!s->logged.count)
 		s->logged.first_us = (int64_t)loop_real_us();
-	s->logged.count = s->progress.matches;
-	s->logged.first = s->progress.first_number;
-	s->logged.last = s->progress.last_number;
+	s->logged.count = s->progress->matches;
+	s->logged.first = s->progress->first_number;
+	s->logged.last = s->progress->last_number;
 }
 
 static void watch_follow(struct speed *sp, const struct worker *w, struct speed_worker *s)
@@ -64,8 +64,13 @@ static void watch_follow(struct speed *sp, const struct worker *w, struct speed_
 			worker_called(w));
 		return;
 	}
-	s->followed = progress_init(&s->progress, logs, NULL, &sp->pattern, w->start == 0) == 0;
-	if (!s->followed)
+	s->progress = malloc(sizeof(*s->progress));
+	if (s->progress &&
+		progress_init(s->progress, logs, NULL, &sp->pattern, w->start == 0) < 0) {
+		free(s->progress);
+		s->progress = NULL;
+	}
+	if (!s->progress)
 		log_error("%s: out of memory: its steps are not seen", worker_called(w));
 }
 
@@ -246,7 +251,7 @@ static void watch_look(void *arg)
 		struct speed_worker *s = worker_alive(w) ? speed_entry(sp, w) : NULL;
 
 		any |= worker_alive(w);
-		if (s && s->followed)
+		if (s && s->progress)
 			watch_logs(s);
 	}
 	if (!any) /* the next start arms the timer */
@@ -274,7 +279,7 @@ void speed_watch_started(struct speed *sp, struct worker *w)
 
 void speed_watch_ended(struct speed *sp, const struct worker *w, struct speed_worker *s)
 {
-	if (s->followed)
+	if (s->progress)
 		watch_logs(s);
 	if (!s->straggler.slow)
 		return;

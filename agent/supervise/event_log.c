@@ -133,7 +133,8 @@ static int events_append(struct events_file *f, const char *line, size_t len)
 
 static void events_write(struct events *e, const json_t *event)
 {
-	_cleanup_free_ char *text = json_dumps(event, JSON_COMPACT), *line = NULL;
+	bool any = e->files[0].path || e->files[1].path;
+	_cleanup_free_ char *text = any ? json_dumps(event, JSON_COMPACT) : NULL, *line = NULL;
 
 	if (!text || asprintf(&line, "\n%s\n", text) < 0)
 		line = NULL;
