@@ -50,20 +50,47 @@ static void put_head(struct open_metrics *m)
 	m->help = NULL;
 }
 
+/* Takes size apart: it is ret_rest / 10^ret_decimals, to fifteen digits. */
+static bool number_parts(double size, uint64_t *ret_rest, int *ret_decimals)
+{
+	double millionths = rint(size * 1e6);
+
+	if (size < 1e15 && size == trunc(size)) {
+		*ret_rest = (uint64_t)size;
+		*ret_decimals = 0;
+		return true;
+	}
+	*ret_decimals = 6;
+	if (!(millionths < 1e16 && fabs(millionths / 1e6 - size) <= size * 1e-15))
+		return false;
+	*ret_rest = (uint64_t)millionths;
+	return true;
+}
+
+/* Nearly all numbers of a page are written without printf(): it would take a third of the time of a
+ * page. */
 static char *number_text(char *at, double number)
 {
 	char digits[NUMBER_TEXT_MAX];
-	char *first = digits + sizeof(digits);
-	uint64_t rest = (uint64_t)fabs(number);
+	char *end = digits + sizeof(digits), *first = end;
+	uint64_t rest;
+	int decimals;
 
-	if (!(fabs(number) < 1e15 && number == trunc(number)))
+	if (!number_parts(fabs(number), &rest, &decimals))
 		return at + sprintf(at, "%.15g", number);
+	for (; decimals && rest % 10 == 0; decimals--)
+		rest /= 10;
+	for (; decimals; decimals--, rest /= 10) {
+		*--first = (char)('0' + rest % 10);
+		if (decimals == 1)
+			*--first = '.';
+	}
 	do
 		*--first = (char)('0' + rest % 10);
 	while (rest /= 10);
 	if (number < 0)
 		*--first = '-';
-	return mempcpy(at, first, (size_t)(digits + sizeof(digits) - first));
+	return mempcpy(at, first, (size_t)(end - first));
 }
 
 void open_metrics_sample(struct open_metrics *m, const char *labels, const char *name,

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 struct page {
 	struct open_metrics text;
@@ -28,10 +29,16 @@ static void page_number(
 
 static double open_descriptors(void)
 {
-	_cleanup_close_ int fd = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct stat st;
+	/* Since Linux 6.2 their number is the directory's size. */
+	bool sized = stat("/proc/self/fd", &st) == 0 && st.st_size > 0;
+	_cleanup_close_ int fd =
+		sized ? -1 : open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_cleanup_dir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	int n = 0;
 
+	if (sized)
+		return (double)st.st_size;
 	if (!dir)
 		return NAN;
 	TAKE_FD(fd);
