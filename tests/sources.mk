@@ -399,6 +399,7 @@ tool_PROGRAMS := \
 	bench/head_load \
 	bench/mortal \
 	bench/preempt \
+	bench/restart_loop \
 	bench/restless \
 	bench/sharing \
 	bench/work_queue \
