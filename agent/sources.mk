@@ -247,7 +247,11 @@ agent_SRC := \
 	agent/supervise/worker_list.c \
 	agent/supervise/worker_requests.c \
 	agent/supervise/worker_selector.c \
+	agent/speed/batch.c \
 	agent/speed/goodput.c \
+	agent/speed/group.c \
+	agent/speed/hosts.c \
+	agent/speed/pace.c \
 	agent/speed/speed.c \
 	agent/speed/step_window.c \
 	agent/speed/straggler.c \

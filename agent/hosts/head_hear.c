@@ -456,7 +456,8 @@ static const struct {
 };
 
 /* About workers, not about hosts: relay.c. */
-static const char *const head_relayed[] = { "Call", "Answer", "Flow", "Hangup", "Samples" };
+static const char *const head_relayed[] = { "Call", "Answer", "Flow", "Hangup", "Samples",
+	"Steps" };
 
 static int head_hear(void *arg, const char *method, json_t *p, struct error *err)
 {

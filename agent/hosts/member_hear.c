@@ -281,7 +281,7 @@ static const struct {
 
 /* About workers, not about this host: relay.c. */
 static const char *const member_relayed[] = { "Answer", "Hangup", "Call", "Flow", "Order", "Board",
-	"Read" };
+	"Read", "Straggler" };
 
 int member_hear(void *arg, const char *method, json_t *p, struct error *err)
 {

@@ -482,7 +482,7 @@ bool hosts_relays_call(struct supervisor *sv, struct varlink_call *call, json_t 
 
 /* relay.c */
 _must_check_ int member_relay_open(struct member *m);
-/* Answer, Hangup, Call, Flow or Order of the head. */
+/* Messages of the head that are about workers. */
 int member_hear_relayed(struct member *m, const char *method, const json_t *p, struct error *err);
 void member_relay_cut(struct member *m, const char *why);
 /* For the head's calls to that host. */
@@ -490,7 +490,7 @@ void head_host_calls_open(struct head_host *x);
 _must_check_ int head_relay_open(struct head *h, struct error *err);
 /* The workers of the round that is about to start. */
 void head_relay_begin(struct head *h);
-/* Call, Flow or Hangup of a member. */
+/* Messages of a member that are about workers. */
 int head_hear_relayed(struct head_host *x, const char *method, const json_t *p, struct error *err);
 
 /* Whether x is the member on the head's own host. */

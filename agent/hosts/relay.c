@@ -47,6 +47,14 @@ static uint64_t uplink_round(void *arg)
 	return m->round ? m->round : 1; /* an operator may call before the first one */
 }
 
+static bool uplink_offset_us(void *arg, int64_t *ret)
+{
+	const struct member *m = arg;
+
+	*ret = m->clock.clock_known ? m->clock.offset_us : 0;
+	return m->clock.clock_known;
+}
+
 static const struct calls_way *uplink_way(struct member *m, struct calls_way *ret)
 {
 	*ret = (struct calls_way){ .send = uplink_send, .congested = uplink_congested, .arg = m };
@@ -56,7 +64,10 @@ static const struct calls_way *uplink_way(struct member *m, struct calls_way *re
 int member_relay_open(struct member *m)
 {
 	const struct sharing_uplink uplink = {
-		.calls = &m->calls, .round = uplink_round, .arg = m
+		.calls = &m->calls,
+		.round = uplink_round,
+		.offset_us = uplink_offset_us,
+		.arg = m,
 	};
 	struct calls_way way;
 
@@ -116,6 +127,8 @@ int member_hear_relayed(struct member *m, const char *method, const json_t *p, s
 			json_get_int(p, "save_at", INT64_MIN), json_get_bool(p, "error", false));
 	else if (!strcmp(method, "Read"))
 		hear_read(m, p);
+	else if (!strcmp(method, "Straggler"))
+		FEATURES_CALL(m->sv, hosts_straggler, m->sv, p);
 	else if (is_answer(method, p, false))
 		calls_out_hear(&m->calls, method, p);
 	else if (strcmp(method, "Order") != 0)
@@ -169,6 +182,13 @@ static void downlink_silent(void *arg)
 	x->link = link_free(x->link);
 }
 
+static const char *downlink_name(void *arg)
+{
+	const struct head_host *x = arg;
+
+	return head_host_name(x->head, x->number);
+}
+
 int head_relay_open(struct head *h, struct error *err)
 {
 	const struct sharing_downlink down = { .send = downlink_send,
@@ -176,6 +196,7 @@ int head_relay_open(struct head *h, struct error *err)
 		.decide = head_decide_held,
 		.preempted = head_preempted,
 		.silent = downlink_silent,
+		.name = downlink_name,
 		.group_arg = h };
 
 	return sharing_group_new(h->hosts->sv, &down, &h->sharing, err);
@@ -231,8 +252,9 @@ int head_hear_relayed(struct head_host *x, const char *method, const json_t *p, 
 	}
 	if (!strcmp(method, "Answer"))
 		return 0;
-	if (!strcmp(method, "Call") && *json_get_string(p, "worker", "") &&
+	if (((!strcmp(method, "Call") && *json_get_string(p, "worker", "")) ||
+		    !strcmp(method, "Steps")) &&
 		host->round != (uint64_t)json_get_int(p, "round", 0))
-		return 0; /* its worker is of an earlier round */
+		return 0; /* its workers are of an earlier round */
 	return sharing_group_hear(x->sharing, method, p, err);
 }

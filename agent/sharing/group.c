@@ -52,6 +52,24 @@ static void say(const struct sharing_host *x, const char *method, const json_t *
 	say_text(x, method, text);
 }
 
+void sharing_tell_hosts(struct supervisor *sv, const char *method, json_t *body)
+{
+	_cleanup_free_ char *text = json_dumps(body, JSON_COMPACT);
+	const struct sharing_host *x;
+
+	json_decref(body);
+	LIST_FOREACH (x, &sharing_of(sv)->group->hosts, entry)
+		if (x->n_workers)
+			say_text(x, method, text);
+}
+
+const char *sharing_host_of(const struct supervisor *sv, int rank)
+{
+	const struct sharing_group *g = sharing_of(sv)->group;
+
+	return rank < g->n_workers && g->host_of[rank] ? g->down.name(g->host_of[rank]->arg) : "?";
+}
+
 static bool boards_differ(const struct group_board *a, const struct group_board *b)
 {
 	return (a->notice & 1) != (b->notice & 1) || a->save_at != b->save_at ||

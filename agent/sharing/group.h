@@ -34,6 +34,8 @@ struct sharing_downlink {
 	void (*preempted)(void *group_arg, const char *why, bool done);
 	/* A host has not answered for a lease: ends its link. */
 	void (*silent)(void *arg);
+	/* Its name, borrowed until the next call. */
+	const char *(*name)(void *arg);
 	void *group_arg;
 };
 
@@ -80,10 +82,15 @@ void sharing_group_leader_over(struct sharing_group *g);
 bool sharing_group_is_called(const struct sharing_group *g, int64_t rank, const char *name);
 /* A worker has started again, ended, or was stopped (io.elasticd.Peer.Report). */
 void sharing_group_report(struct sharing_group *g, const json_t *report);
-/* Call, Flow, Hangup or Samples of a host. 0, or -EPROTO with err: the host has broken the
+/* Call, Flow, Hangup, Samples or Steps of a host. 0, or -EPROTO with err: the host has broken the
  * protocol. */
 int sharing_group_hear(
 	struct sharing_host *x, const char *method, const json_t *p, struct error *err);
+
+/* Of the agent that leads: sends a message to all hosts that have workers. Takes body. */
+void sharing_tell_hosts(struct supervisor *sv, const char *method, json_t *body);
+/* The name of the host of that worker, borrowed until the next call. */
+const char *sharing_host_of(const struct supervisor *sv, int rank);
 
 /* Where the workers' keys are: see KV_PERSISTENT in agent/store/kv.h. */
 struct store *sharing_group_store(const struct sharing_group *g);

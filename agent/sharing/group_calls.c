@@ -148,6 +148,8 @@ int sharing_group_hear(
 		return hear_call(x, p, err);
 	if (!strcmp(method, "Samples"))
 		return group_hear_samples(x, p, err);
+	if (!strcmp(method, "Steps"))
+		return features_hosts_stepped(x->group->sv, x->first_rank, x->n_workers, p, err);
 	calls_in_hear(&x->calls, method, p);
 	return 0;
 }

@@ -2,6 +2,7 @@
 /* Calls of this host's workers and operators that the head answers. */
 #include "agent/sharing/relay.h"
 #include "agent/sharing/private.h"
+#include "common/base/log.h"
 #include "common/text/json.h"
 #include "common/varlink/manager_error.h"
 
@@ -30,6 +31,36 @@ void sharing_relay_ready(struct supervisor *sv)
 {
 	if (sharing_of(sv) && sharing_of(sv)->server)
 		varlink_server_pause(sharing_of(sv)->server, false);
+}
+
+/* --- messages -----------------------------------------------------------------------------------
+ */
+
+bool sharing_has_head(const struct supervisor *sv)
+{
+	return sharing_of(sv) && sharing_of(sv)->relay;
+}
+
+bool sharing_head_offset_us(const struct supervisor *sv, int64_t *ret)
+{
+	const struct sharing_uplink *up =
+		sharing_has_head(sv) ? &sharing_of(sv)->relay->uplink : NULL;
+
+	return up && up->offset_us(up->arg, ret);
+}
+
+void sharing_tell_head(struct supervisor *sv, const char *method, json_t *body)
+{
+	const struct sharing_uplink *up = &sharing_of(sv)->relay->uplink;
+	const struct calls_way *way = &up->calls->way;
+	_cleanup_free_ char *text = NULL;
+	size_t len;
+
+	json_put_int(body, "round", (int64_t)up->round(up->arg));
+	text = json_dump_text(body, &len);
+	json_decref(body);
+	if (!text || way->send(way->arg, method, text, len) == -ENOMEM)
+		log_error("out of memory: %s is not sent to the host that leads", method);
 }
 
 /* --- calls --------------------------------------------------------------------------------------

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Shared by speed.c (figures) and watch.c (looks by a timer). */
+/* Shared by speed.c (figures), watch.c (looks by a timer) and hosts.c (a group of several hosts).
+ */
 
+#include "agent/speed/batch.h"
 #include "agent/speed/goodput.h"
+#include "agent/speed/group.h"
+#include "agent/speed/pace.h"
 #include "agent/speed/speed.h"
-#include "agent/speed/step_window.h"
-#include "agent/speed/straggler.h"
 #include "agent/watchdog/progress.h"
 
 /* How far a process is. */
@@ -23,9 +25,8 @@ struct speed_worker {
 	struct progress *progress; /* of its logs; NULL: they are not followed */
 	struct speed_steps logged; /* as found there */
 	struct speed_steps at_end;
-	struct step_window window;
-	struct straggler straggler;
-	bool together; /* at the last comparison: its role's workers wait for each other */
+	struct pace pace;
+	char told[128]; /* how it is slow, where another host compares it; "": it is not */
 };
 
 struct speed {
@@ -36,9 +37,13 @@ struct speed {
 	struct loop_timer *timer;
 	regex_t pattern;
 	bool has_pattern;
-	unsigned looks;
+	uint64_t moment;    /* number of the look for which it is armed */
+	bool moment_common; /* by the head's clock */
 	int *apart; /* by role: the last attempt in which its workers were seen to be further from
 		       each other than one step; -1: none */
+	struct batch batch;	   /* for the host that leads */
+	struct speed_group *group; /* this host leads, and names the group's stragglers; or NULL */
+	struct commons *commons;   /* the group's */
 };
 
 struct speed *speed_of(const struct supervisor *sv);
@@ -46,8 +51,7 @@ struct speed *speed_of(const struct supervisor *sv);
 struct speed_worker *speed_entry(struct speed *sp, const struct worker *w);
 /* How far w is. Returns whether any step is known. */
 bool speed_read(struct speed *sp, const struct worker *w, struct speed_steps *ret);
-/* "makes 2.1 steps/s, 40% slower than the others"; "" for a worker that is not slow. */
-void speed_slow_text(const struct speed *sp, const struct speed_worker *s, char *text, size_t size);
+uint64_t speed_window_ms(const struct speed *sp);
 
 /* Whether the specification asks for looks by the timer. */
 bool speed_watches(const struct supervisor *sv);
@@ -56,3 +60,20 @@ void speed_watch_free(struct speed *sp);
 void speed_watch_started(struct speed *sp, struct worker *w);
 /* Its process has ended: reads what it wrote last. */
 void speed_watch_ended(struct speed *sp, const struct worker *w, struct speed_worker *s);
+
+/* Whether the workers are compared with those of other hosts, and the head's clock is known: ret is
+ * what to add to a time of this host; else 0. */
+bool speed_hosts_offset_us(const struct speed *sp, int64_t *ret);
+/* In a group of several hosts: looks for the host that leads. Returns false in others. */
+bool speed_hosts_look(struct speed *sp, uint64_t moment);
+void speed_hosts_ended(struct speed *sp, const struct worker *w);
+void speed_hosts_free(struct speed *sp);
+/* The hooks of those names. */
+void speed_hosts_lead(struct supervisor *sv, const struct hosts_lead *lead);
+void speed_hosts_begin(struct supervisor *sv);
+void speed_hosts_stopping(struct supervisor *sv);
+void speed_hosts_worker_started(struct supervisor *sv, struct worker *w);
+void speed_hosts_worker_exited(struct supervisor *sv, struct worker *w, const json_t *report);
+int speed_hosts_stepped(
+	struct supervisor *sv, int first_rank, int n, const json_t *steps, struct error *err);
+void speed_hosts_straggler(struct supervisor *sv, const json_t *p);

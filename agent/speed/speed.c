@@ -100,15 +100,16 @@ bool speed_read(struct speed *sp, const struct worker *w, struct speed_steps *re
 static struct step_span speed_measure(
 	struct speed *sp, const struct worker *w, const struct speed_steps *steps)
 {
-	uint64_t window_ms = (uint64_t)supervisor_spec(sp->sv)->speed.window_ms;
+	uint64_t window_ms = speed_window_ms(sp);
 	int64_t since_us = (w->ended_us ? w->ended_us : (int64_t)loop_real_us()) - steps->first_us;
 	struct speed_worker *s = speed_entry(sp, w);
 	struct step_span span = { 0 };
 
 	if (s && worker_alive(w)) {
 		if (!speed_watches(sp->sv))
-			step_window_look(&s->window, window_ms, loop_now_ms(), steps->count, 0);
-		span = step_window_span(&s->window, window_ms);
+			step_window_look(
+				&s->pace.window, window_ms, loop_now_ms(), steps->count, 0);
+		span = step_window_span(&s->pace.window, window_ms);
 	}
 	if (span.took_ms < SPEED_LEAST_MS && steps->first_us && since_us > 0)
 		span = (struct step_span){ .made = steps->count - 1,
@@ -132,26 +133,6 @@ static double speed_per_s(const struct step_span *span)
 	return (double)span->made * 1000 / (double)span->took_ms;
 }
 
-void speed_slow_text(const struct speed *sp, const struct speed_worker *s, char *text, size_t size)
-{
-	struct step_span span =
-		step_window_span(&s->window, (uint64_t)supervisor_spec(sp->sv)->speed.window_ms);
-
-	*text = '\0';
-	if (!s->straggler.slow)
-		return;
-	if (s->together)
-		snprintf(text, size, "begins its steps %.0f%% of a step later than the others",
-			s->straggler.percent);
-	else if (span.made)
-		snprintf(text, size,
-			"makes %.3g steps/s, and needs %.0f%% more time than the others",
-			speed_per_s(&span), s->straggler.percent);
-	else
-		snprintf(text, size, "has made no step for %.0f s, while the others have",
-			(double)span.took_ms / 1000);
-}
-
 static void speed_describe_worker(
 	const struct supervisor *sv, const struct worker *w, json_t *j, bool live)
 {
@@ -171,8 +152,8 @@ static void speed_describe_worker(
 	}
 	s = speed_entry(sp, w);
 	if (s && worker_alive(w)) {
-		speed_slow_text(sp, s, text, sizeof(text));
-		json_put_string(j, "straggler", *text ? text : NULL);
+		pace_text(&s->pace, speed_window_ms(sp), text, sizeof(text));
+		json_put_string(j, "straggler", *text ? text : *s->told ? s->told : NULL);
 	}
 }
 
@@ -260,6 +241,7 @@ static void speed_free(struct supervisor *sv)
 		return;
 	feature_set_state(sv, &speed_feature, NULL);
 	speed_watch_free(sp);
+	speed_hosts_free(sp);
 	for (size_t i = 0; i < sp->n; i++) {
 		if (sp->workers[i])
 			speed_unfollow(sp->workers[i]);
@@ -314,6 +296,13 @@ const struct feature speed_feature = {
 	.fini = speed_free,
 	.worker_started = speed_worker_started,
 	.worker_exited = speed_worker_exited,
+	.hosts_lead = speed_hosts_lead,
+	.hosts_begin = speed_hosts_begin,
+	.hosts_stopping = speed_hosts_stopping,
+	.hosts_worker_started = speed_hosts_worker_started,
+	.hosts_worker_exited = speed_hosts_worker_exited,
+	.hosts_stepped = speed_hosts_stepped,
+	.hosts_straggler = speed_hosts_straggler,
 	.new_event = speed_new_event,
 	.past_event = speed_event,
 	.describe_job = speed_describe_job,

@@ -44,7 +44,7 @@ static double straggler_percent(const struct straggler_facts *f, bool together, 
 void straggler_compare(const struct straggler_facts *facts, size_t n, bool together, double limit,
 	double *ret_percent, bool *ret_out)
 {
-	double *sorted = calloc(n, sizeof(*sorted)), middle, spread;
+	double *sorted = n ? calloc(n, sizeof(*sorted)) : NULL, middle, spread;
 
 	for (size_t i = 0; i < n; i++) {
 		ret_percent[i] = 0;

@@ -8,11 +8,10 @@
 #include <string.h>
 
 /*
- * Looks at the steps of all workers by a timer, where speed.straggler or speed.pattern asks for it.
- * The times between two looks differ, so that they do not keep time with the steps.
+ * Looks at the steps of all workers by a timer, where speed.straggler or speed.pattern asks for it:
+ * at the moments of pace.h, by this host's clock, or that of the host that leads the group, which
+ * compares the workers of all hosts (hosts.c).
  */
-
-enum { WATCH_SHORTEST_MS = 20 };
 
 bool speed_watches(const struct supervisor *sv)
 {
@@ -20,20 +19,23 @@ bool speed_watches(const struct supervisor *sv)
 	       supervisor_spec(sv)->speed.pattern;
 }
 
-static uint64_t watch_window_ms(const struct speed *sp)
+uint64_t speed_window_ms(const struct speed *sp)
 {
 	return (uint64_t)supervisor_spec(sp->sv)->speed.window_ms;
 }
 
-/* Between a half and three halves of the mean time, by the golden ratio, whose multiples are spread
- * evenly. */
-static uint64_t watch_delay(struct speed *sp)
+/* Arms the timer for the next moment. */
+static void watch_arm(struct speed *sp)
 {
-	uint64_t mean = watch_window_ms(sp) / STEP_WINDOW_SHARE;
-	double part = 0.618034 * ++sp->looks;
+	uint64_t now_us, moment;
+	int64_t offset_us;
 
-	mean = mean > WATCH_SHORTEST_MS ? mean : WATCH_SHORTEST_MS;
-	return (uint64_t)((double)mean * (0.5 + part - (double)(unsigned)part));
+	sp->moment_common = speed_hosts_offset_us(sp, &offset_us);
+	now_us = (uint64_t)((int64_t)loop_real_us() + offset_us);
+	moment = pace_next(now_us, speed_window_ms(sp));
+	sp->moment = moment + (moment == sp->moment); /* the timer was early */
+	loop_timer_arm(
+		sp->timer, (pace_moment_us(sp->moment, speed_window_ms(sp)) - now_us + 999) / 1000);
 }
 
 /* --- logs --- */
@@ -76,65 +78,26 @@ static void watch_follow(struct speed *sp, const struct worker *w, struct speed_
 
 /* --- stragglers --- */
 
-/* The figures of one role's workers that make steps, as one look found them. */
+/* The workers of one role that make steps, as one look found them. */
 struct watch_role {
-	const struct worker **workers;
-	struct speed_worker **entries;
-	int64_t *steps, *sorted;
-	struct straggler_facts *facts;
-	double *percent;
-	bool *out;
+	struct pace_worker *all;
 	size_t n;
 };
-
-static int watch_role_new(struct watch_role *r, size_t n)
-{
-	*r = (struct watch_role){
-		.workers = calloc(n, sizeof(*r->workers)),
-		.entries = calloc(n, sizeof(*r->entries)),
-		.steps = calloc(n, sizeof(*r->steps)),
-		.sorted = calloc(n, sizeof(*r->sorted)),
-		.facts = calloc(n, sizeof(*r->facts)),
-		.percent = calloc(n, sizeof(*r->percent)),
-		.out = calloc(n, sizeof(*r->out)),
-	};
-	return r->workers && r->entries && r->steps && r->sorted && r->facts && r->percent && r->out
-		       ? 0
-		       : -ENOMEM;
-}
-
-static void watch_role_fini(struct watch_role *r)
-{
-	free(r->workers);
-	free(r->entries);
-	free(r->steps);
-	free(r->sorted);
-	free(r->facts);
-	free(r->percent);
-	free(r->out);
-}
-
-static int watch_order(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
 
 /* Whether two workers are more than one step from each other. Reads all a second time: between the
  * two readings each was somewhere between both. Steps without numbers do not say who is where. */
 static bool watch_apart(struct speed *sp, const struct watch_role *r)
 {
-	int64_t first = INT64_MAX, last = r->sorted[r->n - 1];
+	int64_t first = INT64_MAX, last = -1;
 
-	if (r->sorted[0] < 0)
+	if (pace_behind(r->all, r->n) < 0)
 		return true;
-	if (last - r->sorted[0] <= 1)
-		return false;
+	for (size_t i = 0; i < r->n; i++)
+		last = r->all[i].last > last ? r->all[i].last : last;
 	for (size_t i = 0; i < r->n; i++) {
 		struct speed_steps steps;
 
-		if (speed_read(sp, r->workers[i], &steps) && steps.last >= 0 && steps.last < first)
+		if (speed_read(sp, r->all[i].of, &steps) && steps.last >= 0 && steps.last < first)
 			first = steps.last;
 	}
 	return last - first > 1;
@@ -143,8 +106,6 @@ static bool watch_apart(struct speed *sp, const struct watch_role *r)
 /* Notes where each worker of the role is, and how far it is behind. */
 static void watch_gather(struct speed *sp, const struct spec_role *role, struct watch_role *r)
 {
-	uint64_t now_ms = loop_now_ms();
-
 	r->n = 0;
 	for (int i = 0; i < supervisor_n_workers(sp->sv); i++) {
 		const struct worker *w = supervisor_worker(sp->sv, i);
@@ -152,72 +113,39 @@ static void watch_gather(struct speed *sp, const struct spec_role *role, struct 
 			w->role == role && w->state == WORKER_RUNNING ? speed_entry(sp, w) : NULL;
 		struct speed_steps steps;
 
-		if (!s || !speed_read(sp, w, &steps))
-			continue;
-		r->workers[r->n] = w;
-		r->entries[r->n] = s;
-		r->facts[r->n].made = steps.count;
-		r->steps[r->n++] = steps.last;
+		if (s && speed_read(sp, w, &steps))
+			r->all[r->n++] = (struct pace_worker){
+				.pace = &s->pace, .of = w, .count = steps.count, .last = steps.last
+			};
 	}
-	memcpy(r->sorted, r->steps, r->n * sizeof(*r->sorted));
-	qsort(r->sorted, r->n, sizeof(*r->sorted), watch_order);
-	for (size_t i = 0; i < r->n; i++)
-		step_window_look(&r->entries[i]->window, watch_window_ms(sp), now_ms,
-			r->facts[i].made, straggler_lag(r->sorted, r->n, r->steps[i]));
-}
-
-/* Leaves those of whom a whole window is known. */
-static void watch_known(struct speed *sp, struct watch_role *r)
-{
-	uint64_t window_ms = watch_window_ms(sp);
-	size_t n = 0;
-
-	for (size_t i = 0; i < r->n; i++) {
-		struct step_span span = step_window_span(&r->entries[i]->window, window_ms);
-
-		if (span.took_ms < window_ms - 2 * window_ms / STEP_WINDOW_SHARE)
-			continue;
-		r->workers[n] = r->workers[i];
-		r->entries[n] = r->entries[i];
-		r->facts[n++] = (struct straggler_facts){ .made = span.made, .lag = span.lag };
-	}
-	r->n = n;
+	pace_look(r->all, r->n, speed_window_ms(sp), loop_now_ms());
 }
 
 static void watch_report(
-	struct speed *sp, const struct worker *w, const struct speed_worker *s, const char *text)
+	struct speed *sp, const struct worker *w, const struct pace *p, const char *text)
 {
-	const char *event = s->straggler.slow ? "straggler" : "straggler-over";
-	json_t *data = json_pack("{s:s, s:f}", "worker", worker_name(w), "percent",
-		(double)(int64_t)s->straggler.percent);
+	const char *event = p->straggler.slow ? "straggler" : "straggler-over";
+	json_t *data = json_pack(
+		"{s:s, s:i}", "worker", worker_name(w), "percent", (int)p->straggler.percent);
 
-	log_msg(s->straggler.slow ? LOG_WARNING : LOG_NOTICE, "%s %s", worker_called(w), text);
+	log_msg(p->straggler.slow ? LOG_WARNING : LOG_NOTICE, "%s %s", worker_called(w), text);
 	events_add(supervisor_events(sp->sv), event, supervisor_attempt(sp->sv), w->rank, data,
 		"%s %s", worker_called(w), text);
 }
 
 static void watch_compare(struct speed *sp, struct watch_role *r, bool together)
 {
-	double limit = supervisor_spec(sp->sv)->speed.straggler;
 	char text[128];
 
-	straggler_compare(r->facts, r->n, together, limit, r->percent, r->out);
+	pace_compare(r->all, r->n, together, supervisor_spec(sp->sv)->speed.straggler,
+		speed_window_ms(sp));
 	for (size_t i = 0; i < r->n; i++) {
-		struct speed_worker *s = r->entries[i];
+		const struct pace_worker *p = &r->all[i];
 
-		s->together = together;
-		switch (straggler_look(&s->straggler, r->percent[i], r->out[i], limit)) {
-		case STRAGGLER_NO_NEWS:
-			break;
-		case STRAGGLER_BEGINS:
-			speed_slow_text(sp, s, text, sizeof(text));
-			watch_report(sp, r->workers[i], s, text);
-			break;
-		case STRAGGLER_IS_OVER:
-			watch_report(
-				sp, r->workers[i], s, "is not slower than the others any more");
-			break;
-		}
+		pace_text(p->pace, speed_window_ms(sp), text, sizeof(text));
+		if (p->slow || p->over)
+			watch_report(sp, p->of, p->pace,
+				p->slow ? text : "is not slower than the others any more");
 	}
 }
 
@@ -230,7 +158,7 @@ static void watch_role(struct speed *sp, size_t role, struct watch_role *r)
 		return;
 	if (sp->apart[role] != attempt && watch_apart(sp, r))
 		sp->apart[role] = attempt;
-	watch_known(sp, r);
+	r->n = pace_known(r->all, r->n, speed_window_ms(sp));
 	if (supervisor_spec(sp->sv)->speed.straggler != SPEC_UNSET && r->n &&
 		!supervisor_on_notice(sp->sv))
 		watch_compare(sp, r, sp->apart[role] != attempt);
@@ -244,6 +172,7 @@ static void watch_look(void *arg)
 	struct supervisor *sv = sp->sv;
 	size_t n = (size_t)supervisor_n_workers(sv);
 	struct watch_role r = { 0 };
+	uint64_t moment = sp->moment;
 	bool any = false;
 
 	for (size_t i = 0; i < n; i++) {
@@ -256,13 +185,13 @@ static void watch_look(void *arg)
 	}
 	if (!any) /* the next start arms the timer */
 		return;
-	loop_timer_arm(sp->timer, watch_delay(sp));
-	if (supervisor_group(sv)->state != GROUP_RUNNING)
+	watch_arm(sp);
+	if (supervisor_group(sv)->state != GROUP_RUNNING || speed_hosts_look(sp, moment))
 		return;
-	if (watch_role_new(&r, n) == 0)
-		for (size_t i = 0; i < supervisor_spec(sv)->n_roles; i++)
-			watch_role(sp, i, &r);
-	watch_role_fini(&r);
+	r.all = calloc(n, sizeof(*r.all));
+	for (size_t i = 0; r.all && i < supervisor_spec(sv)->n_roles; i++)
+		watch_role(sp, i, &r);
+	free(r.all);
 }
 
 void speed_watch_started(struct speed *sp, struct worker *w)
@@ -274,17 +203,18 @@ void speed_watch_started(struct speed *sp, struct worker *w)
 	if (sp->has_pattern && !w->attached)
 		watch_follow(sp, w, s);
 	if (!loop_timer_armed(sp->timer))
-		loop_timer_arm(sp->timer, watch_delay(sp));
+		watch_arm(sp);
 }
 
 void speed_watch_ended(struct speed *sp, const struct worker *w, struct speed_worker *s)
 {
 	if (s->progress)
 		watch_logs(s);
-	if (!s->straggler.slow)
+	speed_hosts_ended(sp, w);
+	if (!s->pace.straggler.slow)
 		return;
-	s->straggler.slow = false;
-	watch_report(sp, w, s, "was slower than the others to its end");
+	s->pace.straggler.slow = false;
+	watch_report(sp, w, &s->pace, "was slower than the others to its end");
 }
 
 int speed_watch_new(struct speed *sp, struct error *err)

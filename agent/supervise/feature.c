@@ -210,6 +210,15 @@ int features_hold_answers(const struct supervisor *sv, uint64_t *mark)
 	return 0;
 }
 
+int features_hosts_stepped(
+	struct supervisor *sv, int first_rank, int n, const json_t *steps, struct error *err)
+{
+	for (EACH(sv, f))
+		if ((*f)->hosts_stepped)
+			return (*f)->hosts_stepped(sv, first_rank, n, steps, err);
+	return 0;
+}
+
 int features_hosts_recorded(struct supervisor *sv, const json_t *recorded, struct error *err)
 {
 	for (EACH(sv, f))

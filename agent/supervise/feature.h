@@ -163,6 +163,9 @@ struct feature {
 		int64_t grace_ms, int64_t deadline_us);
 	/* An array of io.elasticd.Peer.Sample has come from all hosts. */
 	void (*hosts_sampled)(struct supervisor *sv, const json_t *samples);
+	/* io.elasticd.Peer.Steps of a host with n workers. 0, or -EPROTO with err. */
+	int (*hosts_stepped)(struct supervisor *sv, int first_rank, int n, const json_t *steps,
+		struct error *err);
 	/* The group has an error with which calls fail. */
 	void (*hosts_error)(struct supervisor *sv);
 
@@ -172,6 +175,8 @@ struct feature {
 		int64_t grace_ms, int64_t deadline_us);
 	/* io.elasticd.Peer.Board has come. */
 	void (*hosts_board)(struct supervisor *sv, uint64_t notice, int64_t save_at, bool error);
+	/* io.elasticd.Peer.Straggler has come. */
+	void (*hosts_straggler)(struct supervisor *sv, const json_t *straggler);
 	/* An owned array of io.elasticd.Peer.Sample; NULL: no opinion. */
 	json_t *(*hosts_samples)(struct supervisor *sv, bool barrier);
 	/* The agent that leads sends records (io.elasticd.Peer.Records): the body of Recorded,
@@ -276,6 +281,8 @@ void features_interfaces(
 	struct supervisor *sv, bool workers, struct varlink_also *also, size_t max);
 bool features_rely_on_disk(const struct supervisor *sv);
 int features_hold_answers(const struct supervisor *sv, uint64_t *mark);
+int features_hosts_stepped(
+	struct supervisor *sv, int first_rank, int n, const json_t *steps, struct error *err);
 int features_hosts_recorded(struct supervisor *sv, const json_t *recorded, struct error *err);
 json_t *features_hosts_records(struct supervisor *sv, const json_t *records); /* as above */
 bool features_hosts_have_records(const struct supervisor *sv, const json_t *edition);

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/speed/batch.h"
+#include "agent/speed/group.h"
+
+#include "tests/unit/child.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Hosts with the same number of workers each, which make steps of `took` seconds, one host later
+ * than the others; each look is told in batches to the head, which names stragglers. */
+
+enum { HOSTS = 16, WINDOW_MS = 60000, FIRST = 1000000 };
+
+static struct {
+	struct speed_group *g;
+	struct batch batches[HOSTS];
+	json_t *waits[HOSTS]; /* messages that a cut link holds */
+	int each;
+	bool cut[HOSTS];
+	uint64_t counts[HOSTS][8];
+	int64_t last[HOSTS][8];
+	int messages;
+	size_t bytes;
+	char news[256];
+	int percent; /* of the last news */
+} s;
+
+static void on_news(void *arg, int rank, bool over, int percent, const char *text)
+{
+	size_t len = strlen(s.news);
+
+	snprintf(s.news + len, sizeof(s.news) - len, "%s%d ", over ? "-" : "+", rank);
+	s.percent = percent;
+	if (!over)
+		ck_assert_msg(strstr(text, "others"), "%s", text);
+}
+
+static void begin(int each)
+{
+	const struct speed_group_options opt = {
+		.window_ms = WINDOW_MS, .limit = 20, .n_roles = 1, .news = on_news
+	};
+
+	memset(&s, 0, sizeof(s));
+	s.each = each;
+	s.g = speed_group_new(&opt);
+	ck_assert_ptr_nonnull(s.g);
+	ck_assert_int_eq(speed_group_begin(s.g, HOSTS * each), 0);
+	for (int i = 0; i < HOSTS * each; i++)
+		speed_group_started(s.g, i, 0);
+}
+
+static void end(void)
+{
+	for (int i = 0; i < HOSTS; i++) {
+		batch_fini(&s.batches[i]);
+		json_decref(s.waits[i]);
+	}
+	speed_group_free(s.g);
+}
+
+static void hear(int host, json_t *steps)
+{
+	struct error err = { 0 };
+
+	ck_assert_msg(speed_group_hear(s.g, host * s.each, s.each, steps, false, &err) == 0, "%s",
+		err.text);
+	json_decref(steps);
+}
+
+static void tell(int host, json_t *steps)
+{
+	size_t i;
+	json_t *one;
+
+	s.messages++;
+	s.bytes += json_dumpb(steps, NULL, 0, JSON_COMPACT);
+	if (!s.waits[host])
+		s.waits[host] = json_array();
+	json_array_append_new(s.waits[host], steps);
+	if (s.cut[host])
+		return;
+	json_array_foreach (s.waits[host], i, one)
+		hear(host, json_incref(one));
+	json_array_clear(s.waits[host]);
+}
+
+/* One look at host, whose workers have begun that step. */
+static void look(int host, uint64_t number, int64_t step)
+{
+	json_t *steps;
+
+	for (int i = 0; i < s.each; i++) {
+		s.counts[host][i] = step < 0 ? 0 : (uint64_t)step + 1;
+		s.last[host][i] = step;
+	}
+	steps = batch_add(
+		&s.batches[host], FIRST + number, s.counts[host], s.last[host], (size_t)s.each);
+	if (steps)
+		tell(host, steps);
+}
+
+/* The step at that look of a host that begins its steps later by a part of one. */
+static int64_t step_at(uint64_t number, double took, double late)
+{
+	double now = (double)(pace_moment_us(FIRST + number, WINDOW_MS) -
+			      pace_moment_us(FIRST, WINDOW_MS)) /
+		     1e6;
+
+	return (int64_t)(now / took + 10 - late);
+}
+
+/* Looks from..to; host 5 is late by that part of a step. */
+static void run(unsigned from, unsigned to, double took, double late)
+{
+	for (unsigned n = from; n < to; n++)
+		for (int host = 0; host < HOSTS; host++)
+			look(host, n, step_at(n, took, host == 5 ? late : 0));
+}
+
+START_TEST(the_late_one_of_hosts_that_wait_for_each_other_is_named)
+{
+	static const double took[] = { 0.25, 1, 1.618, 7 };
+
+	begin(1);
+	run(0, 60, took[_i], 0.5);
+	ck_assert_str_eq(s.news, "");
+	run(60, 90, took[_i], 0.5);
+	ck_assert_str_eq(s.news, "+5 ");
+	ck_assert_msg(s.percent > 38 && s.percent < 62, "%d", s.percent);
+	run(90, 180, took[_i], 0);
+	ck_assert_str_eq(s.news, "+5 -5 ");
+	end();
+}
+END_TEST
+
+START_TEST(equal_hosts_are_not_named_and_tell_little)
+{
+	begin(8);
+	run(0, 300, 0.7, 0);
+	ck_assert_str_eq(s.news, "");
+	ck_assert_int_le(s.messages, HOSTS * (300 / BATCH_LOOKS + 1));
+	ck_assert_uint_le(s.bytes / (size_t)s.messages, 1024);
+	end();
+}
+END_TEST
+
+START_TEST(a_host_that_makes_fewer_steps_is_named)
+{
+	begin(1);
+	for (unsigned n = 0; n < 90; n++)
+		for (int host = 0; host < HOSTS; host++)
+			look(host, n, step_at(n, host == 5 ? 0.5 : 0.3, 0));
+	ck_assert_str_eq(s.news, "+5 ");
+	speed_group_ended(s.g, 5);
+	ck_assert_str_eq(s.news, "+5 -5 ");
+	speed_group_over(s.g);
+	ck_assert_str_eq(s.news, "+5 -5 ");
+	end();
+}
+END_TEST
+
+/* One that makes no step tells nothing, and is the one that is slow. */
+START_TEST(a_host_that_stands_still_is_named)
+{
+	begin(1);
+	for (unsigned n = 0; n < 150; n++)
+		for (int host = 0; host < HOSTS; host++)
+			look(host, n, step_at(host == 5 && n > 20 ? 20 : n, 0.3, 0));
+	ck_assert_str_eq(s.news, "+5 ");
+	ck_assert_int_eq(s.messages, (HOSTS - 1) * (1 + 149 / BATCH_LOOKS) + 6);
+	end();
+}
+END_TEST
+
+/* All pause and go on, in any order of what is heard. */
+START_TEST(hosts_at_rest_tell_nothing_and_none_is_slow_when_they_go_on)
+{
+	unsigned now = 0;
+	int told;
+
+	begin(1);
+	for (int pause = 0; pause < 6; pause++) {
+		run(now, now + 37 + pause, 0.1, 0);
+		now += 37 + pause;
+		for (int i = 0; i < 3 * BATCH_LOOKS; i++)
+			for (int host = 0; host < HOSTS; host++)
+				look(host, now + i, step_at(now, 0.1, 0));
+		told = s.messages;
+		for (int i = 0; i < 100; i++)
+			for (int host = 0; host < HOSTS; host++)
+				look(host, now + 3 * BATCH_LOOKS + i, step_at(now, 0.1, 0));
+		ck_assert_int_eq(s.messages, told);
+		now += 3 * BATCH_LOOKS + 100;
+	}
+	run(now, now + 90, 0.1, 0.5);
+	ck_assert_str_eq(s.news, "+5 ");
+	end();
+}
+END_TEST
+
+/* The head waits for a host whose link is cut, for as long as it keeps what the others tell. */
+START_TEST(what_comes_late_over_a_link_names_nobody)
+{
+	begin(1);
+	run(0, 80, 0.2, 0);
+	s.cut[3] = true;
+	run(80, 92, 0.2, 0);
+	s.cut[3] = false;
+	run(92, 150, 0.2, 0);
+	ck_assert_str_eq(s.news, "");
+	run(150, 240, 0.2, 0.5);
+	ck_assert_str_eq(s.news, "+5 ");
+	end();
+}
+END_TEST
+
+/* A host under load looks late: its workers seem to be ahead. */
+START_TEST(a_host_that_looks_late_names_nobody)
+{
+	begin(1);
+	for (unsigned n = 0; n < 180; n++)
+		for (int host = 0; host < HOSTS; host++)
+			look(host, n,
+				step_at(n, 0.2,
+					host == 5		  ? 0.5
+					: host == 3 && n % 7 == 0 ? -4
+								  : 0));
+	ck_assert_str_eq(s.news, "+5 ");
+	end();
+}
+END_TEST
+
+START_TEST(a_worker_that_starts_again_begins_anew)
+{
+	begin(1);
+	run(0, 90, 0.3, 0.5);
+	ck_assert_str_eq(s.news, "+5 ");
+	batch_forget(&s.batches[5], 0);
+	speed_group_ended(s.g, 5);
+	speed_group_started(s.g, 5, 0);
+	ck_assert_str_eq(s.news, "+5 -5 ");
+	for (unsigned n = 90; n < 240; n++)
+		for (int host = 0; host < HOSTS; host++)
+			look(host, n, host == 5 && n < 100 ? -1 : step_at(n, 0.3, 0));
+	ck_assert_str_eq(s.news, "+5 -5 ");
+	run(240, 330, 0.3, 0.5);
+	ck_assert_str_eq(s.news, "+5 -5 +5 ");
+	end();
+}
+END_TEST
+
+START_TEST(a_clock_that_is_set_back_costs_no_more_than_a_window)
+{
+	begin(1);
+	run(5000, 5100, 0.3, 0);
+	run(1003, 1100, 0.3, 0.5);
+	ck_assert_str_eq(s.news, "+5 ");
+	end();
+}
+END_TEST
+
+START_TEST(messages_about_other_workers_break_the_protocol)
+{
+	struct error err = { 0 };
+	json_t *steps = json_pack("{s:[{s:i, s:[i,i], s:[i,i]}], s:b}", "looks", "number", 7,
+		"steps", 1, 1, "counts", 1, 1, "rests", 0);
+
+	begin(1);
+	ck_assert_int_eq(speed_group_hear(s.g, 3, 1, steps, false, &err), -EPROTO);
+	ck_assert_int_eq(speed_group_hear(s.g, 3, 2, steps, false, &err), 0);
+	json_decref(steps);
+	end();
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("group");
+	TCase *t = tcase_create("group");
+	SRunner *r;
+	int failed;
+
+	tcase_add_loop_test(t, the_late_one_of_hosts_that_wait_for_each_other_is_named, 0, 4);
+	tcase_add_test(t, equal_hosts_are_not_named_and_tell_little);
+	tcase_add_test(t, a_host_that_makes_fewer_steps_is_named);
+	tcase_add_test(t, a_host_that_stands_still_is_named);
+	tcase_add_test(t, hosts_at_rest_tell_nothing_and_none_is_slow_when_they_go_on);
+	tcase_add_test(t, what_comes_late_over_a_link_names_nobody);
+	tcase_add_test(t, a_host_that_looks_late_names_nobody);
+	tcase_add_test(t, a_worker_that_starts_again_begins_anew);
+	tcase_add_test(t, a_clock_that_is_set_back_costs_no_more_than_a_window);
+	tcase_add_test(t, messages_about_other_workers_break_the_protocol);
+	suite_add_tcase(suite, t);
+	r = srunner_create(suite);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
