@@ -23,7 +23,7 @@ struct sharing_uplink {
 	struct calls_out *calls; /* sharing_relay_ready() says when its way has room */
 	/* The round of the workers that live now. */
 	uint64_t (*round)(void *arg);
-	/* What the head's clock is ahead of this one; false: not known. */
+	/* For sharing_head_offset_us(). */
 	bool (*offset_us)(void *arg, int64_t *ret);
 	void *arg;
 };
