@@ -19,7 +19,10 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum { MARK_BITS = 48 }; /* of a position, below the number of this host's lead */
+enum {
+	MARK_BITS = 48,	 /* of a position, below the number of this host's lead */
+	AGAIN_MS = 1000, /* between two tries to save an edition */
+};
 
 /* --- answers ------------------------------------------------------------------------------------
  */
@@ -54,15 +57,49 @@ static void edition_new(struct dispatch *d)
 	snprintf(d->edition, sizeof(d->edition), "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
 }
 
-/* The hosts of the edition have all. First its name is on this host's disk, then in etcd. */
+/* Says when it cannot be saved, and when it can again. */
+static void edition_tell(struct dispatch *d, int error)
+{
+	char text[256] = "queue.edition can be written again";
+
+	if (error == d->unsaved)
+		return;
+	d->unsaved = error;
+	if (error)
+		snprintf(text, sizeof(text),
+			"queue.edition: %s: answers of the work queue wait until it can be written",
+			strerror(error));
+	log_msg(error ? LOG_WARNING : LOG_NOTICE, "%s", text);
+	if (supervisor_events(d->sv))
+		events_add(supervisor_events(d->sv), error ? "journal-failed" : "journal-written",
+			supervisor_attempt(d->sv), -1, NULL, "%s", text);
+}
+
+/* Whether all records and the edition's name are in this host's files. */
+static bool edition_saved(struct dispatch *d)
+{
+	int r;
+
+	journal_commit(d->journal);
+	if (!journal_written(d->journal))
+		return false;
+	r = dispatch_edition_save(d->sv, d->edition, d->edition_before);
+	edition_tell(d, -r);
+	return r == 0;
+}
+
+/* The hosts of the edition have all. First its records and its name are on this host's disk, then
+ * it is in etcd. */
 static void edition_note(struct dispatch *d)
 {
-	json_t *edition = json_pack("{s:s, s:s, s:s*}", "name", d->edition, "host",
-		supervisor_host(d->sv), "deputy", d->deputy[0] ? d->deputy : NULL);
-	int r = dispatch_edition_save(d->sv, d->edition, d->edition_before);
+	json_t *edition;
 
-	if (r < 0)
-		log_warning("the edition of the work queue cannot be saved: %s", strerror(-r));
+	if (!edition_saved(d)) {
+		loop_timer_arm(d->again_timer, AGAIN_MS);
+		return;
+	}
+	edition = json_pack("{s:s, s:s, s:s*}", "name", d->edition, "host", supervisor_host(d->sv),
+		"deputy", d->deputy[0] ? d->deputy : NULL);
 	snprintf(d->asked, sizeof(d->asked), "%s", d->edition);
 	copy_note_asked(&d->copy);
 	d->lead.note(d->lead.arg, edition);
@@ -141,6 +178,11 @@ static void copy_heard(struct dispatch *d)
 	FEATURES_CALL(d->sv, answers_kept, d->sv);
 }
 
+void dispatch_copy_timer(void *arg)
+{
+	dispatch_copy_run(arg);
+}
+
 void dispatch_copy_replaced(void *arg)
 {
 	struct dispatch *d = arg;
@@ -162,6 +204,9 @@ void dispatch_copy_begin(struct dispatch *d, const char *noted)
 void dispatch_copy_end(struct dispatch *d)
 {
 	d->copies = false;
+	d->unsaved = 0;
+	if (d->again_timer)
+		loop_timer_disarm(d->again_timer);
 }
 
 void dispatch_deputy(struct supervisor *sv, const char *host)

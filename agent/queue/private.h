@@ -90,6 +90,8 @@ struct dispatch {
 	char noted[DISPATCH_EDITION], asked[DISPATCH_EDITION]; /* in etcd; on its way there */
 	char deputy[80];				       /* its host; "": none */
 	char unable[80]; /* a deputy that could not keep a copy in this attempt; "": none */
+	int unsaved;	 /* errno: why the present edition cannot be saved; 0: it can */
+	struct loop_timer *again_timer; /* for it */
 	struct dispatch_copy copy_in;
 	struct queues *q;
 	struct queue_options options;
@@ -168,6 +170,8 @@ void dispatch_copy_end(struct dispatch *d);
 /* The journal was written: sends the deputy what it may have. */
 void dispatch_copy_run(struct dispatch *d);
 void dispatch_copy_replaced(void *arg);
+/* Tries again to save an edition. */
+void dispatch_copy_timer(void *arg);
 /* An attempt begins: a deputy that could not keep a copy may do so now. */
 void dispatch_copy_again(struct dispatch *d);
 /* The hooks. */

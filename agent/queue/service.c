@@ -124,6 +124,8 @@ static int dispatch_new(struct supervisor *sv, struct error *err)
 	r = queues_new(&d->options, &d->q);
 	if (r == 0)
 		r = loop_timer_new(supervisor_loop(sv), on_timer, d, &d->timer);
+	if (r == 0)
+		r = loop_timer_new(supervisor_loop(sv), dispatch_copy_timer, d, &d->again_timer);
 	if (r < 0)
 		return error_set(err, r, "cannot make the work queue: %s", strerror(-r));
 	if (!d->elected)
@@ -151,6 +153,7 @@ static void dispatch_free(struct supervisor *sv)
 	dispatch_journal_close(d);
 	queues_free(d->q);
 	loop_timer_free(d->timer);
+	loop_timer_free(d->again_timer);
 	json_writer_fini(&d->text);
 	dispatch_waits_free(d);
 	free(d);

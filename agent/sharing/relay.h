@@ -34,7 +34,7 @@ void sharing_relay_ready(struct supervisor *sv);
 
 /* Whether this host is one of a group of several. */
 bool sharing_has_head(const struct supervisor *sv);
-/* What the head's clock is ahead of this one; false: not known. */
+/* ret: by how much the head's clock is ahead of this one's; false: not known. */
 bool sharing_head_offset_us(const struct supervisor *sv, int64_t *ret);
 /* Sends a message of the present round to the head; lost where there is no way to it. Takes body.
  */

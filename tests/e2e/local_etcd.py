@@ -46,6 +46,14 @@ class LocalEtcd:
         found = self.post("/v3/kv/range", key=everything, range_end=everything, keys_only=True)
         return [base64.b64decode(kv["key"]).decode() for kv in found.get("kvs", [])]
 
+    def value(self, end):
+        """The JSON of the key that ends so, or None."""
+        everything = base64.b64encode(b"\0").decode()
+        for kv in self.post("/v3/kv/range", key=everything, range_end=everything).get("kvs", []):
+            if base64.b64decode(kv["key"]).decode().endswith(end):
+                return json.loads(base64.b64decode(kv["value"]))
+        return None
+
     def requests(self, method):
         """How many it has had of a kind."""
         text = urllib.request.urlopen(f"{self.url}/metrics", timeout=10).read().decode()

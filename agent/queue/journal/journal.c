@@ -154,6 +154,11 @@ void journal_commit(struct journal *j)
 	journal_rewrite_consider(j);
 }
 
+bool journal_written(const struct journal *j)
+{
+	return !j->lost && j->out_done == j->out.len;
+}
+
 void journal_add(struct journal *j, const struct queue_record *r)
 {
 	int k = journal_encode(&j->out, r, journal_worker(j, r));

@@ -60,6 +60,8 @@ void journal_lost(struct journal *j, int error);
 void journal_stale(struct journal *j);
 /* Writes the added records at once. Call it before answers leave that rely on them. */
 void journal_commit(struct journal *j);
+/* Whether the file has all added records. */
+bool journal_written(const struct journal *j);
 /* Call it before the machine gets tasks of so many bytes. OK, or RESOURCE_EXHAUSTED with a text
  * that names the file. */
 _must_check_ enum status journal_room(struct journal *j, size_t bytes, struct error *err);

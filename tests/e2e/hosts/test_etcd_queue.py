@@ -2,7 +2,11 @@
 """The work queue of a group whose head etcd elects: what was accepted while a host led, under the next."""
 
 import collections
+import json
 import os
+import resource
+import select
+import shutil
 import signal
 import socket
 
@@ -164,6 +168,39 @@ def test_a_host_without_the_records_begins_anew_and_says_who_had_them(box):
     _, name, why = group.rows("refused")[0]
     assert name == "Unavailable"
     assert why.endswith(f':_host_node0,_which_led_the_group,_with_host_node{deputy},_was_lost"'), why
+
+
+def test_etcd_gets_no_note_of_records_that_are_not_on_the_disk(box):
+    etcd = LocalEtcd(box)
+    group = HostsHands(box, {
+        "name": "job", "roles": [{**spec("hang")["roles"][0], "replicas": 2}], "queue": {"durable": True},
+        "restart": {"max": 5}, "stop": {"timeout": "200ms"}, "rendezvous": {
+            "backend": "etcd", "endpoints": etcd.url, "nodes": "1:2", "lease": f"{LEASE_MS}ms"}}, hosts=2)
+    head, other = group.daemon.daemons
+    noted = wait_for(lambda: "deputy" in (etcd.value("/edition") or {}) and etcd.value("/edition"),
+                     box.dir, what="an edition with the deputy")
+    c, w = Coordinator(head.socket, "job"), group.hand("worker:0")
+    tasks, lease = c.submit_many(["a", "b" * JUNK]), w.work()
+    folder = head.state / "jobs" / head.status("job")["run"]
+    agent, size = head.agent_pid("job"), (folder / "queue.journal").stat().st_size
+    resource.prlimit(agent, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+    w.finish(lease, "A" * 1000)
+    assert c.fetch(tasks[0])["value"] == "A" * 1000  # the deputy has it
+    os.kill(other.agent_pid("job"), signal.SIGKILL)
+    head.until_attempt("job", 1)
+    assert etcd.value("/edition") == noted
+    (folder / "queue.edition").unlink()
+    (folder / "queue.edition" / "x").mkdir(parents=True)
+    resource.prlimit(agent, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    head.wait_event("job", "journal-failed", count=2)
+    c.send("Submit", payload="c")
+    assert head.call("Status", job="job") and etcd.value("/edition") == noted
+    assert not select.select([c.sock], [], [], 0)[0]
+    shutil.rmtree(folder / "queue.edition")
+    assert c.reply()["task"] == tasks[1] + 1
+    saved = json.loads((folder / "queue.edition").read_text())
+    assert etcd.value("/edition")["name"] == saved["name"] != noted["name"]
+    group.close()
 
 
 @pytest.mark.parametrize("durable", [True, False], ids=["durable", "not-durable"])
