@@ -12,7 +12,7 @@
 #include <string.h>
 
 static const char *const settings_keys[] = { "restart", "stop", "leader", "heartbeat", "preemption",
-	"queue", "mode", "max_run_time", "compat" };
+	"queue", "mode", "max_run_time", "compat", "speed" };
 
 static int settings_add(json_t *list, const char *key, json_t *value)
 {

@@ -66,6 +66,7 @@ static const struct {
 	{ ", 'stop': {'timeout': '1s'}", "stop.timeout" },
 	{ ", 'max_run_time': '1h'", "max_run_time" },
 	{ ", 'compat': {'torch': false}", "compat.torch" },
+	{ ", 'speed': {'straggler': 30}", "speed.straggler" },
 	{ ", 'compat': {'tf_config': true}", "compat.tf_config" },
 };
 
