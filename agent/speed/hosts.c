@@ -83,6 +83,33 @@ static struct speed_worker *hosts_entry(struct speed *sp, int64_t rank)
 	return NULL;
 }
 
+/* Keeps what people are shown. */
+static void hosts_keep(struct speed *sp, const char *name, json_t *text)
+{
+	if (sp->slow_attempt != supervisor_attempt(sp->sv))
+		sp->slow = (json_decref(sp->slow), NULL);
+	sp->slow_attempt = supervisor_attempt(sp->sv);
+	if (!sp->slow)
+		sp->slow = json_object();
+	if (text)
+		json_put(sp->slow, name, text);
+	else
+		json_object_del(sp->slow, name);
+}
+
+void speed_hosts_describe(const struct speed *sp, json_t *job)
+{
+	json_t *list, *text;
+	const char *name;
+
+	if (!json_object_size(sp->slow) || sp->slow_attempt != supervisor_attempt(sp->sv))
+		return;
+	list = json_array();
+	json_object_foreach (sp->slow, name, text)
+		json_add(list, json_incref(text));
+	json_put(job, "stragglers", list);
+}
+
 void speed_hosts_straggler(struct supervisor *sv, const json_t *p)
 {
 	struct speed *sp = speed_of(sv);
@@ -97,6 +124,7 @@ void speed_hosts_straggler(struct supervisor *sv, const json_t *p)
 	s = hosts_entry(sp, rank);
 	if (s)
 		snprintf(s->told, sizeof(s->told), "%s", over ? "" : text);
+	hosts_keep(sp, name, over ? NULL : json_sprintf("%s of host %s %s", name, host, text));
 	log_msg(over ? LOG_NOTICE : LOG_WARNING, "%s of host %s %s", name, host, text);
 	events_add(supervisor_events(sv), over ? "straggler-over" : "straggler",
 		supervisor_attempt(sv), rank,
@@ -186,4 +214,5 @@ void speed_hosts_free(struct speed *sp)
 {
 	batch_fini(&sp->batch);
 	sp->group = speed_group_free(sp->group);
+	json_decref(sp->slow);
 }

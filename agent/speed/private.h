@@ -44,6 +44,8 @@ struct speed {
 	struct batch batch;	   /* for the host that leads */
 	struct speed_group *group; /* this host leads, and names the group's stragglers; or NULL */
 	struct commons *commons;   /* the group's */
+	json_t *slow;		   /* of a group of several hosts: texts by names of workers */
+	int slow_attempt;	   /* in that attempt */
 };
 
 struct speed *speed_of(const struct supervisor *sv);
@@ -68,6 +70,7 @@ bool speed_hosts_offset_us(const struct speed *sp, int64_t *ret);
 bool speed_hosts_look(struct speed *sp, uint64_t moment);
 void speed_hosts_ended(struct speed *sp, const struct worker *w);
 void speed_hosts_free(struct speed *sp);
+void speed_hosts_describe(const struct speed *sp, json_t *job);
 /* The hooks of those names. */
 void speed_hosts_lead(struct supervisor *sv, const struct hosts_lead *lead);
 void speed_hosts_begin(struct supervisor *sv);

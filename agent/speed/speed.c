@@ -190,7 +190,7 @@ static size_t speed_lives(struct speed *sp, struct goodput_life *lives)
 	return n;
 }
 
-static void speed_describe_job(const struct supervisor *sv, json_t *j, bool live)
+static void speed_describe_goodput(const struct supervisor *sv, json_t *j, bool live)
 {
 	struct speed *sp = speed_of(sv);
 	_cleanup_free_ struct goodput_life *lives =
@@ -202,9 +202,16 @@ static void speed_describe_job(const struct supervisor *sv, json_t *j, bool live
 		goodput_json(sp->goodput, lives, speed_lives(sp, lives), (int64_t)loop_real_us()));
 }
 
+static void speed_describe_job(const struct supervisor *sv, json_t *j, bool live)
+{
+	speed_describe_goodput(sv, j, live);
+	if (speed_of(sv) && live)
+		speed_hosts_describe(speed_of(sv), j);
+}
+
 static void speed_describe_verdict(const struct supervisor *sv, json_t *j)
 {
-	speed_describe_job(sv, j, true);
+	speed_describe_goodput(sv, j, true);
 }
 
 /* --- the feature --- */

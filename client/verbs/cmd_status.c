@@ -147,13 +147,19 @@ static void goodput_field(const struct ctl *ctl, const json_t *job)
 	field(ctl, "Goodput", text, COLOR_NONE);
 }
 
-/* A line for each straggler. */
+/* A line for each straggler: of all hosts, or of this one. */
 static void slow_fields(const struct ctl *ctl, const json_t *job)
 {
 	const char *label = "Slow", *role;
 	json_t *worker;
 	size_t i;
 
+	json_array_foreach (json_object_get(job, "stragglers"), i, worker) {
+		field(ctl, label, json_string_value(worker), COLOR_YELLOW);
+		label = "";
+	}
+	if (i)
+		return;
 	json_array_foreach (json_object_get(job, "workers"), i, worker) {
 		_cleanup_free_ char *text = NULL;
 

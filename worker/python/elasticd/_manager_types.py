@@ -234,10 +234,12 @@ class Job(JobState, Record):
     those of the host that was asked; hosts, preemption, queue and restarts are the group's. note: why
     they are only what that host knows. silent_workers: how many have missed a heartbeat, where the
     specification asks for them. etcd_ms: how long etcd took for the last answer to this host. goodput,
-    of this host's workers, is set if the caller asked for live figures or the run has ended.
-    memory_bytes, cpu_ms: what the job's cgroup has used, where it has one that counts it, if the caller
-    asked for live figures. ready: the group runs, and what its specification waits for (ready) has come
-    in this attempt, on this host; set while the run has not ended."""
+    of this host's workers, is set if the caller asked for live figures or the run has ended. stragglers:
+    of a group of several hosts, the workers of all hosts that are slower than the others, and how, if
+    the caller asked for live figures. memory_bytes, cpu_ms: what the job's cgroup has used, where it has
+    one that counts it, if the caller asked for live figures. ready: the group runs, and what its
+    specification waits for (ready) has come in this attempt, on this host; set while the run has not
+    ended."""
 
     name: str
     run: str
@@ -271,6 +273,7 @@ class Job(JobState, Record):
     queue: Optional[WorkQueue] = None
     silent_workers: Optional[int] = None
     goodput: Optional[Goodput] = None
+    stragglers: Optional[list[str]] = None
     hosts: Optional[list[Host]] = None
     etcd_ms: Optional[int] = None
     memory_bytes: Optional[int] = None
