@@ -278,6 +278,9 @@ class Soak:
     # --- what it took
 
     def sample(self):
+        """While nobody reads: up to 4 MiB wait for each reader that is slow."""
+        self.followers.close()
+        time.sleep(1)
         ours = collections.defaultdict(list)
         for pid in descendants(os.getpid()):
             name = cmdline(pid).split(" ")[0].rpartition("/")[2]
