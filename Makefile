@@ -27,7 +27,8 @@ STD := -std=gnu17 -D_GNU_SOURCE
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
 	-Wwrite-strings -Wformat=2 -Wundef -Wvla -Wno-unused-parameter $(if $(WERROR),-Werror)
 # Objects name no directory but the tree's own, so builds in two places are the same, byte for byte.
-fortify = $(if $(SANITIZE)$(findstring _FORTIFY_SOURCE,$(CPPFLAGS) $(CFLAGS)),,-D_FORTIFY_SOURCE=2)
+fortify = $(if $(SANITIZE)$(filter -O0,$(CFLAGS))$(findstring _FORTIFY_SOURCE,$(CPPFLAGS) $(CFLAGS)),,\
+	-D_FORTIFY_SOURCE=2)
 HARDEN := -ffile-prefix-map=$(CURDIR)=. -fstack-protector-strong -fPIE $(fortify)
 SANFLAGS := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 DEFS := -DVERSION='"$(VERSION)"' -DLIBEXECDIR='"$(libexecdir)/elasticd"' \

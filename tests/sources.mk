@@ -365,6 +365,11 @@ ci_E2E := \
 	hosts/shared_queue_group \
 	run/ddp \
 	run/frameworks
+# End-to-end files that boot a systemd: CI runs them over Debian packages where it can build some.
+booted_E2E := \
+	host/packages \
+	host/systemd \
+	host/reboot
 # End-to-end files that abuse, stress or parse, tests/e2e/<folder>/test_<name>.py. CI runs them
 # under sanitizers, too. Long ones come first.
 abuse_E2E := \

@@ -111,10 +111,13 @@ e2e_of = $(foreach t,$(1),$(2)/$t env PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 \
 ifeq ($(HAVE_PYTEST),)
 e2e_suites = $(call none_for,e2e,no pytest here)
 check_suites = $(e2e_suites)
+waiting_suites = $(e2e_suites)
 abuse_suites = $(call none_for,asan/e2e,no pytest here)
 else
 e2e_suites = $(call e2e,e2e,$(B))
 check_suites = $(call e2e_of,$(filter-out $(ci_E2E),$(E2E)),e2e,$(B))
+waiting_suites = $(call e2e_of,$(filter-out $(booted_E2E),$(E2E)),e2e,$(B))
+booted_suites = $(call e2e_of,$(booted_E2E),e2e,$(B),$(if $(CAN_DEB),ELASTIC_DEBS=$(abspath $(DEBS))))
 asan_e2e_suites = $(call e2e,asan/e2e,$(ASAN),$(SANITIZED))
 abuse_suites = $(call e2e_of,$(abuse_E2E),asan/e2e,$(ASAN),$(SANITIZED))
 endif
@@ -210,6 +213,13 @@ fuzz_suites = $(foreach t,$(fuzz_TARGETS),fuzz/$t $(FUZZ)/tests/fuzz/fuzz_$t -ti
 	-artifact_prefix=$(FUZZ)/corpus/$t- $(FUZZ)/corpus/$t tests/fuzz/corpus/$t<end>)
 run_fuzz = $(if $(CAN_FUZZ),$(fuzz_suites),$(call none_for,fuzz,no clang with libFuzzer))
 
+# Packages for the tests that boot a systemd; build_debs OPTIONS, such as noopt, which compiles faster.
+DEBS := $(B)/debs
+CAN_DEB = $(shell for c in dpkg-buildpackage dh systemctl; do command -v $$c || exit; done > /dev/null; echo 1)
+build_debs = $(if $(CAN_DEB),@rm -rf $(DEBS) && nice -n 5 $(SUMMARY) run $(RESULTS) packaging/deb \
+	env -u MAKEFLAGS -u CFLAGS -u CC DEB_BUILD_OPTIONS='nocheck noautodbgsym $(1)' \
+	$(MAKE) B=$(B) OUT=$(DEBS) deb)
+
 # What CI runs: the checks, and under sanitizers the unit tests and those end-to-end tests that
 # abuse, stress or parse. With -j what only computes goes beside what mostly waits.
 .PHONY: check-ci run-ci ci-begin ci-computing ci-waiting
@@ -220,10 +230,11 @@ ci-begin: built
 ci-computing: ci-begin
 	$(build_asan)
 	$(call run_aside,$(asan_unit_together))
+	$(call build_debs,noopt)
 ci-waiting: ci-begin
-	$(call run_list,$(e2e_suites))
+	$(call run_list,$(waiting_suites))
 run-ci: ci-computing ci-waiting
-	$(call run_list,$(abuse_suites)$(unit_suites)$(lint_suites))
+	$(call run_list,$(booted_suites)$(abuse_suites)$(unit_suites)$(lint_suites))
 	$(asan_reports)
 
 # All of the above with one total, before a release.
@@ -236,7 +247,8 @@ run-all: built
 	$(build_asan)
 	$(build_tsan)
 	$(build_fuzz)
-	$(call run_list,$(asan_suites)$(e2e_suites)$(valgrind_suites)$(run_tsan)$(lint_suites)\
+	$(call build_debs,)
+	$(call run_list,$(asan_suites)$(waiting_suites)$(booted_suites)$(valgrind_suites)$(run_tsan)$(lint_suites)\
 	$(unit_suites)$(run_fuzz)packaging/distcheck $(submake) B=$(B) distcheck<end>)
 	$(asan_reports)
 

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debian packages, built from the tarball, on a systemd booted in namespaces of its own: installed, upgraded
-and downgraded while a job runs, removed and purged."""
+"""Debian packages on a systemd booted in namespaces of its own: installed, upgraded and downgraded while a
+job runs, removed and purged. With ELASTIC_DEBS, where "make deb" has left them, test_systemd and test_reboot
+show the rest over packages, too."""
 
 import os
-import shutil
+import pathlib
 import subprocess
 import time
 
 import pytest
 
-from harness import BUILD, PATIENCE, ROOT, SANITIZED, have
-from machine import machine_or_skip
+from harness import PATIENCE, have
+from machine import DEBS, machine_or_skip, packages
 
-pytestmark = [pytest.mark.all, pytest.mark.slow, pytest.mark.seconds(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.seconds(900),
+              pytest.mark.skipif(not DEBS, reason="no packages: ELASTIC_DEBS names no directory")]
 
 NEXT = "9.9.0"  # as long as the version that is built
 
@@ -25,24 +27,9 @@ for i in itertools.count():
 """
 
 
-def run(*argv, **env):
-    done = subprocess.run([str(a) for a in argv], check=False, capture_output=True, text=True,
-                          env=dict(os.environ, **env))
+def run(*argv):
+    done = subprocess.run([str(a) for a in argv], check=False, capture_output=True, text=True)
     assert done.returncode == 0, f"{argv}: {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def debs(tmp_path_factory):
-    if SANITIZED:
-        pytest.skip("packages have no sanitizers")
-    for program in ("dpkg-buildpackage", "dh"):
-        if not have(program):
-            pytest.skip(f"no {program} here")
-    out = tmp_path_factory.mktemp("debs")
-    run("make", "-C", ROOT, f"B={os.path.relpath(BUILD, ROOT)}", f"OUT={out}", "deb",
-        DEB_BUILD_OPTIONS="nocheck", MAKEFLAGS="")
-    return out
 
 
 def repack(deb, out):
@@ -56,22 +43,18 @@ def repack(deb, out):
     control.write_text(text.replace(old, old.replace(upstream, NEXT)))
     for f in [*tree.glob("usr/sbin/*"), *tree.glob("usr/bin/*"), *tree.glob("usr/libexec/elasticd/*")]:
         f.write_bytes(f.read_bytes().replace(upstream.encode() + b"\0", NEXT.encode() + b"\0"))
-    run("dpkg-deb", "-b", "--root-owner-group", tree, out / deb.name.replace(upstream, NEXT))
-    shutil.rmtree(tree)
+    made = out / deb.name.replace(upstream, NEXT)
+    run("dpkg-deb", "-b", "-Zgzip", "-z1", "--root-owner-group", tree, made)
+    return made
 
 
-@pytest.fixture(scope="module")
-def machine(debs):
+@pytest.fixture
+def machine(tmp_path):
     m = machine_or_skip(install=lambda _: None)
     try:
-        # Containers have one that forbids packages to start services.
-        m.sh("rm", "-f", "/usr/sbin/policy-rc.d")
-        for version, make in (("new", repack), ("old", shutil.copy)):
-            out = debs / version
-            out.mkdir()
-            for name in ("elasticd", "elasticd-client"):
-                make(next(debs.glob(f"{name}_*.deb")), out)
-            shutil.copytree(out, f"/proc/{m.pid}/root/root/{version}")
+        old = packages("elasticd", "elasticd-client")
+        m.carry("old", old)
+        m.carry("new", [repack(deb, tmp_path) for deb in old])
         yield m
     finally:
         m.close()
@@ -95,10 +78,10 @@ def numbers(machine, name, rank):
     return [int(n) for n in machine.ctl("logs", "--raw", f"{name}/{rank}").stdout.split()]
 
 
-def test_lintian_finds_no_error_and_no_warning(debs):
+def test_lintian_finds_no_error_and_no_warning():
     if not have("lintian"):
         pytest.skip("no lintian here")
-    run("lintian", "--allow-root", "--fail-on=error,warning", *debs.glob("*.changes"))
+    run("lintian", "--allow-root", "--fail-on=error,warning", *pathlib.Path(DEBS).glob("*.changes"))
 
 
 def test_a_job_lives_through_upgrade_and_downgrade_and_ends_with_the_package(machine):
@@ -111,6 +94,8 @@ def test_a_job_lives_through_upgrade_and_downgrade_and_ends_with_the_package(mac
     # It takes 5 s; 30 s are promised, on a host that does not run tests meanwhile.
     assert took < PATIENCE, f"{took:.1f} s from packages to a running job"
     print(f"from packages to a running job: {took:.1f} s")
+    enabled = machine.sh("systemctl", "is-enabled", "elasticd.service", "elasticd.socket").stdout.split()
+    assert enabled == ["enabled", "enabled"]
 
     version, first = daemon_version(machine), pids(machine, "count")
     group = machine.sh("cat", f"/proc/{first[1]}/cgroup").stdout

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training host is rebooted, for real but for its kernel: a systemd and a logind in namespaces of their
-own. Jobs that ask for it save first, and go on afterwards."""
+own. Jobs that ask for it save first, and go on afterwards; those of jobs.d are there again."""
 
 import json
 import os
@@ -37,6 +37,13 @@ def start(m, doc):
     return job
 
 
+def keep(m, name):
+    """A job of jobs.d."""
+    path = m.configuration().with_name("jobs.d") / f"{name}.json"
+    m.sh("mkdir", "-p", path.parent)
+    m.sh("sh", "-c", f"printf %s \"$0\" > {path}", json.dumps({"roles": [{"command": [PUPPET, "hang"]}]}))
+
+
 def prepare(m):
     m.sh("mkdir", "-p", "/etc/systemd/logind.conf.d")
     m.sh("sh", "-c", "printf '[Login]\\nInhibitDelayMaxSec=120\\n' > /etc/systemd/logind.conf.d/e.conf")
@@ -50,13 +57,14 @@ def comes_back(m, old):
     assert ended["state"] == "preempted", (ended, m.journal())
     assert ended["preemption"]["source"] == "logind", ended["preemption"]
 
-    def runs():
-        listed = json.loads(m.ctl("list", "--all", "--json").stdout)
-        return [j["run"] for j in listed if j["name"] == old["name"] and j["run"] != old["run"]]
-
-    new = m.until(runs, "the run that goes on")
+    new = m.until(lambda: runs_after(m, old), "the run that goes on")
     assert len(new) == 1, new
     m.ctl("wait", "--until=running", new[0])
+
+
+def runs_after(m, old):
+    listed = json.loads(m.ctl("list", "--all", "--json").stdout)
+    return [j["run"] for j in listed if j["name"] == old["name"] and j["run"] != old["run"]]
 
 
 def saved(m):
@@ -114,9 +122,14 @@ def test_a_reboot_waits_until_the_jobs_have_saved_and_they_go_on_afterwards(mach
     m.ctl("wait", "--until=running", "digits")
     assert m.job("digits")["state"] == "running" and not saved(m)
     m.until(lambda: lock_of(m), "the inhibitor lock of the next elasticd")
+    keep(m, "kept")
+    assert m.ctl("update").stdout == "started kept\n"
+    kept = m.running("kept")
     m.reboot()
     assert len(saved(m)) == 2, "each worker saves once before the host goes down"
     comes_back(m, old)
+    assert len(m.until(lambda: runs_after(m, kept), "the job of jobs.d")) == 1
+    m.running("kept")
     m.until(lambda: lock_of(m), "the inhibitor lock after the reboot")
     m.ctl("stop", "digits")
     m.until(lambda: not lock_of(m), "the lock to go with the last job")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Under a real systemd, booted in namespaces of its own over this machine's files: the installed units,
-readiness, watchdog, socket activation, a scope for each job, the journal."""
+users, readiness, watchdog, socket activation, a scope for each job, the journal."""
 
+import contextlib
 import json
 import re
 
@@ -54,7 +55,7 @@ def test_the_presets_enable_the_system_s_service_and_not_the_user_s(machine):
 
 
 def test_a_reload_with_errors_fails(service):
-    dropin = service.sh("elasticd", "--check").stdout.partition(":")[0] + ".d"
+    dropin = f"{service.configuration()}.d"
     service.sh("mkdir", "-p", dropin)
     try:
         service.sh("sh", "-c", f"printf '[limits]\\njobs = 0\\n' > {dropin}/wrong.conf")
@@ -91,6 +92,77 @@ def test_members_of_either_group_alone_are_served(service, group):
     finally:
         for name in ("stranger", user):
             service.sh("userdel", name, check=False)
+
+
+def test_two_users_do_not_meet(service):
+    users = ["alice", "bob"]
+
+    def ctl(user, *args, check=True):
+        return service.sh("runuser", "-u", user, "--", "elasticctl", *args, check=check)
+
+    try:
+        for user in users:
+            service.sh("useradd", "--create-home", "--shell", "/bin/sh", "-G", "elasticd", user)
+            ctl(user, "start", f"--name=of-{user}", "--redirects=3", "--no-python", "sh", "-c",
+                "echo mine; exec sleep 1000")
+            ctl(user, "wait", "--until=running", f"of-{user}")
+        jobs = {user: service.job(f"of-{user}") for user in users}
+        for user, other in (users, users[::-1]):
+            listed = json_list(ctl(user, "list", "--all", "--json").stdout)
+            assert [j["name"] for j in listed] == [f"of-{user}"]
+            for verb in (["status"], ["logs"], ["errors"], ["stop"], ["restart"], ["rm"]):
+                refused = ctl(user, *verb, f"of-{other}", check=False)
+                assert refused.returncode not in (0, 3) and "mine" not in refused.stdout, (verb, refused)
+            pid, log_dir = jobs[other]["workers"][0]["pid"], jobs[other]["log_dir"]
+            for try_to in (["kill", pid], ["ls", log_dir], ["cat", f"{log_dir}/attempt_0/0/stdout.log"]):
+                assert service.sh("runuser", "-u", user, "--", *try_to, check=False).returncode, try_to
+            owner = service.sh("ps", "-o", "user=", "-p", pid).stdout.strip()
+            assert owner == other
+        for user in users:
+            assert service.running(f"of-{user}")["workers"] == jobs[user]["workers"]
+            ctl(user, "stop", f"of-{user}")
+    finally:
+        for user in users:
+            service.ctl("stop", f"of-{user}", check=False)
+            service.sh("userdel", "--remove", user, check=False)
+
+
+@contextlib.contextmanager
+def little_memory(machine):
+    """What a job's document needs, so that its workers and their agent have 64 MiB."""
+    if len(machine.sh("cat", "/proc/swaps").stdout.splitlines()) > 1:
+        pytest.skip("this host writes memory to its swap before it is out of any")
+    if "memory" in machine.sh("cat", "/sys/fs/cgroup/cgroup.controllers").stdout.split():
+        yield {"resources": {"memory_max": "64M"}}
+        return
+    # The kernel's controller is one of version 1, which systemd leaves alone: all that elasticd starts.
+    where = "/run/memory"
+    machine.sh("mkdir", where)
+    if machine.sh("mount", "-t", "cgroup", "-o", "memory", "none", where, check=False).returncode:
+        pytest.skip("this kernel has no memory controller")
+    try:
+        machine.sh("mkdir", f"{where}/little")
+        pid = machine.show("elasticd", "MainPID")["MainPID"]
+        for value, file in (("64M", "memory.limit_in_bytes"), (pid, "cgroup.procs")):
+            machine.sh("sh", "-c", f"echo {value} > {where}/little/{file}")
+        yield {}
+    finally:
+        machine.sh("systemctl", "restart", "elasticd.service")
+        machine.until(lambda: not machine.sh("rmdir", f"{where}/little", check=False).returncode, "empty group")
+        machine.sh("umount", where)
+
+
+def test_a_worker_that_the_kernel_kills_for_memory_is_named(service):
+    with little_memory(service) as more:
+        first = service.show("elasticd", "MainPID")
+        document = {"name": "greedy", "roles": [{"command": [PUPPET, "alloc:256", "hang"]}], **more}
+        service.sh("sh", "-c", 'printf %s "$0" > /tmp/greedy.json', json.dumps(document))
+        service.ctl("start", "--spec=/tmp/greedy.json", check=False)
+        assert service.ctl("wait", "greedy", check=False).returncode == 137
+        errors = service.ctl("errors", "greedy", check=False).stdout
+        limit = "limit memory_max 64M" if more else "limit 64M of control group little"
+        assert f"killed by the kernel: out of memory ({limit})" in errors, errors
+        assert service.show("elasticd", "MainPID") == first
 
 
 def test_each_job_has_a_scope_of_its_own(service):
