@@ -117,7 +117,8 @@ else
 e2e_suites = $(call e2e,e2e,$(B))
 check_suites = $(call e2e_of,$(filter-out $(ci_E2E),$(E2E)),e2e,$(B))
 waiting_suites = $(call e2e_of,$(filter-out $(booted_E2E),$(E2E)),e2e,$(B))
-booted_suites = $(call e2e_of,$(booted_E2E),e2e,$(B),$(if $(CAN_DEB),ELASTIC_DEBS=$(abspath $(DEBS))))
+packaged = $(if $(CAN_DEB),ELASTIC_DEBS=$(abspath $(DEBS)))
+booted_suites = $(call e2e_of,$(booted_E2E),e2e,$(B),$(packaged))
 asan_e2e_suites = $(call e2e,asan/e2e,$(ASAN),$(SANITIZED))
 abuse_suites = $(call e2e_of,$(abuse_E2E),asan/e2e,$(ASAN),$(SANITIZED))
 endif
@@ -213,9 +214,10 @@ fuzz_suites = $(foreach t,$(fuzz_TARGETS),fuzz/$t $(FUZZ)/tests/fuzz/fuzz_$t -ti
 	-artifact_prefix=$(FUZZ)/corpus/$t- $(FUZZ)/corpus/$t tests/fuzz/corpus/$t<end>)
 run_fuzz = $(if $(CAN_FUZZ),$(fuzz_suites),$(call none_for,fuzz,no clang with libFuzzer))
 
-# Packages for the tests that boot a systemd; build_debs OPTIONS, such as noopt, which compiles faster.
+# Packages for the tests that boot a systemd. build_debs OPTIONS: noopt compiles faster.
 DEBS := $(B)/debs
-CAN_DEB = $(shell for c in dpkg-buildpackage dh systemctl; do command -v $$c || exit; done > /dev/null; echo 1)
+CAN_DEB = $(shell for c in dpkg-buildpackage dh systemctl; do \
+	command -v $$c > /dev/null || exit; done; echo 1)
 build_debs = $(if $(CAN_DEB),@rm -rf $(DEBS) && nice -n 5 $(SUMMARY) run $(RESULTS) packaging/deb \
 	env -u MAKEFLAGS -u CFLAGS -u CC DEB_BUILD_OPTIONS='nocheck noautodbgsym $(1)' \
 	$(MAKE) B=$(B) OUT=$(DEBS) deb)
@@ -248,8 +250,8 @@ run-all: built
 	$(build_tsan)
 	$(build_fuzz)
 	$(call build_debs,)
-	$(call run_list,$(asan_suites)$(waiting_suites)$(booted_suites)$(valgrind_suites)$(run_tsan)$(lint_suites)\
-	$(unit_suites)$(run_fuzz)packaging/distcheck $(submake) B=$(B) distcheck<end>)
+	$(call run_list,$(asan_suites)$(waiting_suites)$(booted_suites)$(valgrind_suites)$(run_tsan)\
+	$(lint_suites)$(unit_suites)$(run_fuzz)packaging/distcheck $(submake) B=$(B) distcheck<end>)
 	$(asan_reports)
 
 $(B)/tests/fuzz/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(ALLLIBS)
