@@ -8,6 +8,7 @@ dist:
 	@packaging/dist $(VERSION) $(OUT)
 distcheck: dist
 	@packaging/distcheck $(TARBALL)
+	@PYTHON=$(PYTHON) packaging/reproducible $(TARBALL)
 
 .PHONY: deb
 deb: dist
