@@ -251,7 +251,8 @@ run-all: built
 	$(build_fuzz)
 	$(call build_debs,)
 	$(call run_list,$(asan_suites)$(waiting_suites)$(booted_suites)$(valgrind_suites)\
-	$(run_tsan)$(lint_suites)$(unit_suites)$(run_fuzz)packaging/distcheck $(submake) B=$(B) distcheck<end>)
+	$(run_tsan)$(lint_suites)$(unit_suites)$(run_fuzz)\
+	packaging/distcheck $(submake) B=$(B) distcheck<end>)
 	$(asan_reports)
 
 $(B)/tests/fuzz/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(ALLLIBS)
