@@ -344,7 +344,6 @@ ci_E2E := \
 	daemon/silent \
 	daemon/stall \
 	host/packages \
-	host/packages \
 	preempt/notices \
 	preempt/preempt_stress \
 	queue/queue_abuse \
