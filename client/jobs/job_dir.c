@@ -99,6 +99,18 @@ static int job_dir_check(const char *path, mode_t type, struct error *err)
 	return 0;
 }
 
+char *job_dir_job(const char *dir, const char *file, const char *stem)
+{
+	_cleanup_(job_file_fini) struct job_file f = { 0 };
+	_cleanup_free_ char *path = paths_join(dir, file);
+	struct error err = { 0 };
+
+	if (!path || job_dir_check(path, S_IFREG, &err) < 0 ||
+		job_file_load(path, JOB_FILE_WHOLE, &f) < 0)
+		return strdup(stem);
+	return strdup(json_get_string(f.doc, "name", stem));
+}
+
 /* A job gets nothing from the shell that "update" is called in, so that its file says all. */
 static int job_dir_complete(
 	const char *path, const char *name, json_t *doc, json_t **ret, struct error *err)

@@ -34,3 +34,7 @@ void job_dir_fini(struct job_dir *d);
  * "train.yaml.disabled"; owned, NULL for other files or without memory. ret_disabled may be NULL.
  */
 char *job_dir_name(const char *file, bool *ret_disabled);
+
+/* The name of the job of a file of dir whose name gives it the name stem: what the file says, or
+ * stem, also where it cannot be read; owned, NULL without memory. */
+char *job_dir_job(const char *dir, const char *file, const char *stem);

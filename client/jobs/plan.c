@@ -6,6 +6,7 @@
 #include "common/text/json.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,8 +22,10 @@ static const char *plan_name(const struct plan_file *f)
 
 void plan_fini(struct plan *p)
 {
-	for (size_t i = 0; i < p->n; i++)
+	for (size_t i = 0; i < p->n; i++) {
 		json_decref(p->steps[i].diff);
+		free(p->steps[i].circle);
+	}
 	free(p->steps);
 	*p = (struct plan){ 0 };
 }
@@ -106,6 +109,16 @@ static bool plan_is_from(const struct plan_run *run, const struct plan_file *f)
 	return !strcmp(json_get_string(run->job, "origin", ""), f->path);
 }
 
+int plan_is_as(const struct plan_run *run, const struct plan_file *f)
+{
+	_cleanup_json_ json_t *diff = NULL;
+
+	if (!plan_is_from(run, f) || !run->spec)
+		return 0;
+	diff = plan_diff(run, f);
+	return diff ? !json_array_size(diff) : -ENOMEM;
+}
+
 static int plan_step_of(
 	const struct plan_input *in, const struct plan_file *f, struct plan_step *step)
 {
@@ -160,23 +173,43 @@ static const char *plan_waits(const struct plan *p, size_t at, const struct plan
 	return NULL;
 }
 
-/* Every job from there on waits for another one of them. */
-static int plan_circle(const struct plan *p, size_t at, struct error *err)
+/* Every job from there on waits for another one of them. Returns one of a circle, with all of it in
+ * err. */
+static size_t plan_circle(const struct plan *p, size_t at, struct error *err)
 {
-	const struct plan_step *step = &p->steps[at];
-	const char *name;
+	const struct plan_step *first = &p->steps[at], *step;
+	char text[300];
+	size_t n;
 
 	/* After as many steps as there are jobs, it is one of the circle. */
 	for (size_t i = at; i < p->n; i++)
+		first = plan_find(p, at, plan_waits(p, at, first));
+	step = first;
+	n = (size_t)snprintf(text, sizeof(text), "%s", step->name);
+	do {
 		step = plan_find(p, at, plan_waits(p, at, step));
-	name = plan_waits(p, at, step);
-	return error_set(err, -EINVAL,
-		"%s: %s waits for %s, and that, perhaps through others, for %s", step->file->path,
-		step->name, name, step->name);
+		if (n < sizeof(text))
+			n += (size_t)snprintf(text + n, sizeof(text) - n, " -> %s", step->name);
+	} while (step != first);
+	error_set(err, -EINVAL, "%s: jobs wait for each other: %s%s", first->file->path, text,
+		n < sizeof(text) ? "" : "...");
+	return (size_t)(first - p->steps);
+}
+
+/* After a boot the others are started nevertheless. */
+static int plan_break(const struct plan_input *in, struct plan_step *step, struct error *err)
+{
+	if (!in->boot)
+		return -EINVAL;
+	if (step->action != PLAN_START && step->action != PLAN_RESTART)
+		return 0;
+	step->action = PLAN_CIRCLE;
+	step->circle = strdup(err->text);
+	return step->circle ? 0 : error_set(err, -ENOMEM, "out of memory");
 }
 
 /* Moves steps forward until each comes after those that it waits for; else as they were. */
-static int plan_order(struct plan *p, size_t from, struct error *err)
+static int plan_order(const struct plan_input *in, struct plan *p, size_t from, struct error *err)
 {
 	for (size_t at = from; at < p->n; at++) {
 		struct plan_step next;
@@ -184,8 +217,11 @@ static int plan_order(struct plan *p, size_t from, struct error *err)
 
 		while (k < p->n && plan_waits(p, at, &p->steps[k]))
 			k++;
-		if (k == p->n)
-			return plan_circle(p, at, err);
+		if (k == p->n) {
+			k = plan_circle(p, at, err);
+			if (plan_break(in, &p->steps[k], err) < 0)
+				return -EINVAL;
+		}
 		next = p->steps[k];
 		memmove(&p->steps[at + 1], &p->steps[at], (k - at) * sizeof(next));
 		p->steps[at] = next;
@@ -227,5 +263,5 @@ int plan_make(const struct plan_input *in, struct plan *ret, struct error *err)
 	for (size_t i = 0; i < in->n_files; i++, ret->n++)
 		if (plan_step_of(in, &in->files[i], &ret->steps[ret->n]) < 0)
 			return error_set(err, -ENOMEM, "out of memory");
-	return plan_order(ret, stops, err);
+	return plan_order(in, ret, stops, err);
 }

@@ -20,6 +20,7 @@ enum plan_action {
 	PLAN_STOP,    /* it is active, and its file is gone */
 	PLAN_LEAVE,   /* it has ended, and is not started again */
 	PLAN_TAKEN,   /* an active job has its name that was not started from its file */
+	PLAN_CIRCLE,  /* after a boot: it waits for others that wait for it, and is not started */
 };
 
 /* A job file. */
@@ -40,6 +41,7 @@ struct plan_step {
 	const struct plan_file *file; /* NULL: it is gone */
 	const struct plan_run *run;   /* NULL: there is none */
 	json_t *diff;		      /* PLAN_RESTART: rows of spec_diff() */
+	char *circle;		      /* PLAN_CIRCLE: the message, owned */
 };
 
 struct plan_input {
@@ -59,9 +61,13 @@ struct plan {
 };
 
 /* Borrows what in has for the life of ret. -EINVAL with err where two files have one name, or jobs
- * wait for each other in a circle; -ENOMEM. Free ret with plan_fini() in any case. */
+ * wait for each other in a circle, but not after a boot; -ENOMEM. Free ret with plan_fini() in any
+ * case. */
 _must_check_ int plan_make(const struct plan_input *in, struct plan *ret, struct error *err);
 void plan_fini(struct plan *p);
+
+/* Whether a run is what the file f asks for. 1, 0 or -ENOMEM. */
+_must_check_ int plan_is_as(const struct plan_run *run, const struct plan_file *f);
 
 /* The names that the job of spec waits for: the key "after" or "needs", NULL where it has none. */
 const json_t *plan_names(const json_t *spec, const char *key);

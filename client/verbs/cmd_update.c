@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The newest run of each job, with its specification. */
 struct update_runs {
@@ -82,6 +83,7 @@ static const char *update_word(enum plan_action action, bool dry)
 	case PLAN_STOP:
 		return dry ? "would stop" : "stopped";
 	case PLAN_TAKEN:
+	case PLAN_CIRCLE:
 		return "not started";
 	case PLAN_LEAVE:
 		return "has ended";
@@ -188,17 +190,41 @@ static int update_wait_for_all(
 	return r;
 }
 
+/* A run that has ended meanwhile is what is wanted, too. */
 static int update_stop(struct ctl *ctl, const struct plan_step *step)
 {
 	_cleanup_json_ json_t *job = NULL;
+	_cleanup_free_ char *refusal = NULL;
 	const char *run = get_text(step->run->job, "run");
-	int r = ctl_call(ctl, "Stop", ctl_job(run), NULL);
+	struct error err = { 0 };
+	int r = ctl_try(ctl, "Stop", ctl_job(run), NULL, &refusal, &err);
 
-	return r ? r : job_wait(ctl, run, NULL, NULL, &job);
+	if (refusal && strcmp(refusal, "FailedPrecondition") != 0)
+		return ctl_refused(ctl, r, ctl->refusal, &err);
+	return r && !refusal ? r : job_wait(ctl, run, NULL, NULL, &job);
+}
+
+/* Whether another update has started the job, from the same file. 1, 0 or a negative errno. */
+static int update_is_started(struct ctl *ctl, const struct plan_step *step)
+{
+	_cleanup_json_ json_t *answer = NULL;
+	_cleanup_free_ char *refusal = NULL;
+	struct error err = { 0 };
+	struct plan_run run = { 0 };
+	int r = ctl_try(ctl, "Status", ctl_job(step->name), &answer, &refusal, &err);
+
+	if (r)
+		return 0;
+	run.job = json_object_get(answer, "job");
+	r = job_ended(run.job) || update_spec(ctl, &run) ? 0 : plan_is_as(&run, step->file);
+	json_decref(run.spec);
+	return r;
 }
 
 static int update_start(struct ctl *ctl, const struct plan_step *step)
 {
+	_cleanup_free_ char *refusal = NULL;
+	struct error err = { 0 };
 	int r = update_wait_for_all(ctl, step, "needs", true);
 
 	if (!r)
@@ -207,8 +233,11 @@ static int update_start(struct ctl *ctl, const struct plan_step *step)
 		r = update_stop(ctl, step);
 	if (r)
 		return r;
-	return ctl_call(
-		ctl, "Start", ctl_with(json_object(), "spec", json_incref(step->file->spec)), NULL);
+	r = ctl_try(ctl, "Start", ctl_with(json_object(), "spec", json_incref(step->file->spec)),
+		NULL, &refusal, &err);
+	if (!refusal || (!strcmp(refusal, "AlreadyExists") && update_is_started(ctl, step) > 0))
+		return refusal ? 0 : r;
+	return ctl_refused(ctl, r, ctl->refusal, &err);
 }
 
 static int update_step(struct ctl *ctl, const struct plan_step *step, bool dry)
@@ -219,6 +248,8 @@ static int update_step(struct ctl *ctl, const struct plan_step *step, bool dry)
 		return ctl_error(ctl, CTL_REFUSED,
 			"%s is active, but was not started from %s: stop it, then update",
 			step->name, step->file->path);
+	if (step->action == PLAN_CIRCLE)
+		return ctl_error(ctl, CTL_USAGE, "%s", step->circle);
 	if (!dry && step->action == PLAN_STOP)
 		r = update_stop(ctl, step);
 	if (!dry && (step->action == PLAN_START || step->action == PLAN_RESTART))
@@ -235,7 +266,8 @@ static json_t *update_json(const struct plan_step *step, int status)
 		[PLAN_RESTART] = "restart",
 		[PLAN_STOP] = "stop",
 		[PLAN_LEAVE] = "leave",
-		[PLAN_TAKEN] = "refuse" };
+		[PLAN_TAKEN] = "refuse",
+		[PLAN_CIRCLE] = "refuse" };
 
 	return json_pack("{s:s, s:s, s:s*, s:O*, s:b}", "job", step->name, "action",
 		actions[step->action], "file", step->file ? step->file->path : NULL, "diff",
@@ -250,7 +282,8 @@ static bool update_wants(const struct args *args, const char *name)
 	return !args->argc;
 }
 
-static int update_run(struct ctl *ctl, const struct args *args, const struct plan *plan, bool dry)
+static int update_run(struct ctl *ctl, const struct args *args, const struct plan *plan,
+	const char *dir, bool dry)
 {
 	_cleanup_json_ json_t *steps = json_array();
 	int kept = 0, result = 0, r;
@@ -267,6 +300,8 @@ static int update_run(struct ctl *ctl, const struct args *args, const struct pla
 	}
 	if (ctl->json)
 		ctl_print_json(steps, false);
+	else if (!plan->n)
+		ctl_say(ctl, "no job files in %s", dir);
 	else if (kept)
 		ctl_say(ctl,
 			kept == 1 ? "%d job is as its file says" : "%d jobs are as their files say",
@@ -320,7 +355,7 @@ static int update_from(
 	/* A disabled job that is not active has no step. */
 	r = gone ? 0 : update_check_names(ctl, args, &plan, dir);
 	if (!r)
-		r = update_run(ctl, args, &plan, dry);
+		r = update_run(ctl, args, &plan, dir, dry);
 	return r ? r : wrong;
 }
 
@@ -340,6 +375,9 @@ int cmd_update(struct ctl *ctl, struct args *args)
 
 	if (!dir)
 		return ctl_error(ctl, CTL_FAILED, "out of memory");
+	/* elasticd names its own, which need not be there. */
+	if (args_has(args, "dir") && !args_has(args, "boot") && access(dir, F_OK) < 0)
+		return ctl_error(ctl, CTL_REFUSED, "%s: %s", dir, strerror(errno));
 	return update_from(
 		ctl, args, dir, args_has(args, "boot"), args_has(args, "dry-run"), false);
 }
@@ -355,7 +393,8 @@ static int update_rename(const char *dir, const char *name, bool enable, struct 
 	for (int i = 0; i < n; i++) {
 		const char *file = entries[i]->d_name;
 		bool disabled = false;
-		_cleanup_free_ char *job = job_dir_name(file, &disabled);
+		_cleanup_free_ char *stem = job_dir_name(file, &disabled);
+		_cleanup_free_ char *job = stem ? job_dir_job(dir, file, stem) : NULL;
 		_cleanup_free_ char *from = NULL, *to = NULL;
 		int len = (int)strlen(file) - (disabled ? (int)strlen(JOB_DIR_DISABLED) : 0);
 

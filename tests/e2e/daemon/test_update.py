@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from harness import PUPPET, wait_file
+from harness import BUILD, PUPPET, wait_file, wait_text
 
 
 class Files:
@@ -96,6 +96,36 @@ def test_a_wrong_file_changes_nothing(files, daemon):
     assert "d.yaml: not a regular file: not read" in answer.err
 
 
+def test_two_updates_at_once_do_the_same_work_once(files, box, daemon):
+    gate, up = box.path("gate"), box.path("up")
+    files.write("a", f"wait-file:{gate}", f"touch:{up}", "hang", ready={"file": str(up)})
+    files.write("b", "hang")
+    assert files.update().rc == 0
+    files.write("b", "hang", needs=["a"], restart={"max": 2})
+    files.write("c", "hang", needs=["a"])
+    ssh = box.path("ssh")
+    ssh.write_text(f'#!/bin/sh\ntee $HEARD | ELASTICD_SOCKET={daemon.socket} PATH={BUILD}:$PATH sh -c "$4"\n')
+    ssh.chmod(0o755)
+    heard = [box.path(name) for name in ("first", "second")]
+    both = [box.ctl_start("--host=here", "update", f"--dir={files.dir}",
+                          env={"ELASTICD_SSH": str(ssh), "HEARD": str(h)}) for h in heard]
+    for h in heard:
+        wait_text(h, "Manager.Wait")  # it has seen what is to be done
+    gate.touch()
+    for update in both:
+        answer = update.wait()
+        assert answer.rc == 0 and not answer.err, answer
+    runs = [j["name"] for j in daemon.call("List", ended=True)["jobs"]]
+    assert (runs.count("b"), runs.count("c")) == (2, 1)
+
+
+def test_a_directory_without_job_files_is_named(files):
+    assert files.update().out == f"no job files in {files.dir}\n"
+    files.dir.rmdir()
+    answer = files.update()
+    assert answer.rc == 1 and f"{files.dir}: No such file or directory" in answer.err
+
+
 def test_jobs_are_disabled_and_enabled(files, box, daemon):
     files.write("a", "hang")
     files.write("b", "hang")
@@ -117,6 +147,12 @@ def test_jobs_are_disabled_and_enabled(files, box, daemon):
     assert r.rc == 1 and "b.json.disabled: File exists" in r.err
     r = box.ctl("enable", f"--dir={files.dir}", "x")
     assert r.rc == 1 and "no file in" in r.err
+    (files.dir / "wrong.json").unlink()
+    (files.dir / "b.json").unlink()
+    (files.dir / "file.json").write_text(json.dumps({"name": "c", "roles": [{"command": [PUPPET, "hang"]}]}))
+    assert box.ctl("enable", "--now", f"--dir={files.dir}", "c").rc == 0
+    r = box.ctl("disable", "--now", f"--dir={files.dir}", "c")
+    assert r.rc == 0 and "stopped c" in r.out and not (files.dir / "file.json").exists()
 
 
 def test_a_job_that_was_started_by_hand_is_left_alone(files, box, daemon):
@@ -133,10 +169,12 @@ def test_after_a_boot_elasticd_starts_the_jobs_once(box):
     files.write("a", f"touch:{box.path('a')}", "hang")
     files.write("done", f"touch:{box.path('done')}", "exit:0")
     (files.dir / "wrong.json").write_text("{")
+    files.write("round", "hang", needs=["round"])
     daemon.start()
     wait_file(box.path("a"))
     wait_file(box.path("done"))
     daemon.program.wait_err("wrong.json")
+    daemon.program.wait_err("round.json: jobs wait for each other: round -> round")
     daemon.program.wait_err("not all jobs of jobs.d were started")
     daemon.wait("done")
     daemon.call("Stop", job="a")
