@@ -2,8 +2,12 @@
 #include "agent/ready/port.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 enum { PORT_FIRST_MS = 10, PORT_LAST_MS = 1000 };
@@ -11,12 +15,70 @@ enum { PORT_FIRST_MS = 10, PORT_LAST_MS = 1000 };
 struct ready_port {
 	struct loop *loop;
 	int port, fd;
+	struct ready_port_sockets before;
 	struct loop_fd *watch;
 	struct loop_timer *timer;
 	uint64_t pause_ms;
 	loop_fn fn;
 	void *arg;
 };
+
+/* A line of proc_net_tcp(5): the addresses are numbers of 32 bits in the order of this host. */
+static void port_read_line(const char *line, int port, struct ready_port_sockets *s)
+{
+	static const char *const reached[] = { "00000000", "0100007F", "7F000001",
+		"00000000000000000000000000000000", "0000000000000000FFFF00000100007F",
+		"00000000000000000000FFFF7F000001" };
+	unsigned local, state;
+	uint64_t inode;
+	char address[33];
+
+	if (sscanf(line, "%*u: %32[0-9A-F]:%x %*[0-9A-F:] %x %*s %*s %*s %*u %*u %" SCNu64, address,
+		    &local, &state, &inode) != 4 ||
+		local != (unsigned)port || state != TCP_LISTEN)
+		return;
+	for (size_t i = 0; i < sizeof(reached) / sizeof(*reached); i++)
+		if (!strcmp(address, reached[i]) && s->n < sizeof(s->inodes) / sizeof(*s->inodes)) {
+			s->inodes[s->n++] = inode;
+			return;
+		}
+}
+
+void ready_port_look(int port, struct ready_port_sockets *ret)
+{
+	static const char *const paths[] = { "/proc/net/tcp", "/proc/net/tcp6" };
+
+	*ret = (struct ready_port_sockets){ 0 };
+	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
+		FILE *f = fopen(paths[i], "re");
+		_cleanup_free_ char *line = NULL;
+		size_t room = 0;
+
+		while (f && getline(&line, &room, f) > 0)
+			port_read_line(line, port, ret);
+		if (f)
+			fclose(f);
+	}
+}
+
+/* Whether only sockets listen that did so before. */
+static bool port_is_taken(const struct ready_port *p)
+{
+	struct ready_port_sockets now;
+
+	if (!p->before.n)
+		return false;
+	ready_port_look(p->port, &now);
+	for (size_t i = 0; i < now.n; i++) {
+		size_t k = 0;
+
+		while (k < p->before.n && p->before.inodes[k] != now.inodes[i])
+			k++;
+		if (k == p->before.n)
+			return false;
+	}
+	return true;
+}
 
 static void port_close(struct ready_port *p)
 {
@@ -63,6 +125,10 @@ static void port_try(void *arg)
 		.sin_port = htons((uint16_t)p->port),
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 
+	if (port_is_taken(p)) {
+		port_again(p);
+		return;
+	}
 	p->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	/* Also one that is there at once is reported by the loop. */
 	if (p->fd < 0 ||
@@ -72,7 +138,8 @@ static void port_try(void *arg)
 		port_again(p);
 }
 
-int ready_port_new(struct loop *loop, int port, loop_fn fn, void *arg, struct ready_port **ret)
+int ready_port_new(struct loop *loop, int port, const struct ready_port_sockets *before, loop_fn fn,
+	void *arg, struct ready_port **ret)
 {
 	struct ready_port *p = calloc(1, sizeof(*p));
 
@@ -81,6 +148,7 @@ int ready_port_new(struct loop *loop, int port, loop_fn fn, void *arg, struct re
 	*p = (struct ready_port){ .loop = loop,
 		.port = port,
 		.fd = -1,
+		.before = *before,
 		.pause_ms = PORT_FIRST_MS,
 		.fn = fn,
 		.arg = arg };

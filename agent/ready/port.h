@@ -9,9 +9,21 @@
 #include "common/base/cleanup.h"
 #include "common/loop/loop.h"
 
+#include <stdint.h>
+
 struct ready_port;
 
-/* fn runs once a connection was made, never inside this call. -ENOMEM. */
-_must_check_ int ready_port_new(
-	struct loop *loop, int port, loop_fn fn, void *arg, struct ready_port **ret);
+/* Sockets that listen at a port, by their inodes; those beyond the room are left out. */
+struct ready_port_sockets {
+	uint64_t inodes[8];
+	size_t n;
+};
+
+/* Those that a connection to 127.0.0.1 may reach; none where the kernel does not say. */
+void ready_port_look(int port, struct ready_port_sockets *ret);
+
+/* fn runs once a connection was made, never inside this call. None is tried while those before are
+ * all that listen. -ENOMEM. */
+_must_check_ int ready_port_new(struct loop *loop, int port,
+	const struct ready_port_sockets *before, loop_fn fn, void *arg, struct ready_port **ret);
 struct ready_port *ready_port_free(struct ready_port *p);

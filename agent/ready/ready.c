@@ -17,6 +17,7 @@ struct ready {
 	size_t n_called;	 /* its length */
 	struct ready_file *file; /* while it is waited for, like port */
 	struct ready_port *port;
+	struct ready_port_sockets others; /* listened at the port when the attempt began */
 };
 
 static struct ready *ready_of(const struct supervisor *sv)
@@ -112,7 +113,8 @@ static void ready_fini(struct supervisor *sv)
 	free(r);
 }
 
-/* No worker of the attempt lives yet: the file is as it was before. */
+/* No worker of the attempt lives yet: the file is as it was before, and the port another program's.
+ */
 static void ready_begin(struct supervisor *sv)
 {
 	const struct spec_ready *s = ready_spec(sv);
@@ -124,6 +126,13 @@ static void ready_begin(struct supervisor *sv)
 	r->file = ready_file_free(r->file);
 	if (s->file && ready_file_new(supervisor_loop(sv), s->file, ready_on_met, r, &r->file) < 0)
 		log_error("out of memory: the job will not be ready");
+	if (s->port)
+		ready_port_look(s->port, &r->others);
+	if (r->others.n)
+		events_add(supervisor_events(sv), "port-taken", supervisor_attempt(sv), -1, NULL,
+			"another program listens at port %d: the job is not ready before its own "
+			"does",
+			s->port);
 	if (r->called)
 		memset(r->called, 0, r->n_called * sizeof(*r->called));
 }
@@ -148,7 +157,8 @@ static void ready_running(struct supervisor *sv)
 	if (!r)
 		return;
 	if (s->port && !r->port && !r->met &&
-		ready_port_new(supervisor_loop(sv), s->port, ready_on_met, r, &r->port) < 0)
+		ready_port_new(
+			supervisor_loop(sv), s->port, &r->others, ready_on_met, r, &r->port) < 0)
 		log_error("out of memory: the job will not be ready");
 	ready_check(r);
 }

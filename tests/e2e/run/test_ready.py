@@ -2,6 +2,7 @@
 """Readiness: in each attempt anew, and never before all workers were started."""
 
 import json
+import socket
 import sys
 
 from harness import spec, wait_file
@@ -30,12 +31,26 @@ def test_a_file_of_an_earlier_attempt_does_not_count(box, daemon):
     assert "ready" not in daemon.wait(name)
 
 
-def test_a_port_is_waited_for(daemon):
-    port = free_port()
-    serve = f"import socket, time; s = socket.create_server(('127.0.0.1', {port})); time.sleep(1e6)"
-    name, run = daemon.submit({"name": "j", "ready": {"port": port},
-                               "roles": [{"command": [sys.executable, "-c", serve]}]})
-    assert daemon.wait(name, until="ready")["state"] == "running"
+SERVE = """
+import os, socket, sys, time
+while not os.path.exists(sys.argv[2]):
+    time.sleep(0.01)
+s = socket.create_server(("127.0.0.1", int(sys.argv[1])), reuse_port=True)
+time.sleep(1e6)
+"""
+
+
+def test_the_port_of_a_worker_is_waited_for(box, daemon):
+    port, gate = free_port(), box.path("gate")
+    job = {"name": "j", "ready": {"port": port},
+           "roles": [{"command": [sys.executable, "-c", SERVE, str(port), str(gate)]}]}
+    with socket.create_server(("127.0.0.1", port), reuse_port=True):
+        name, run = daemon.submit(job)
+        text = daemon.wait_event(run, "port-taken")["text"]
+        assert text.startswith(f"another program listens at port {port}")
+        assert daemon.wait(name, until="running")["ready"] is False
+        gate.touch()
+        assert daemon.wait(name, until="ready")["state"] == "running"
     assert of_attempt(daemon, run, 0)[0]["text"] == f"port {port} is open"
 
 

@@ -128,12 +128,15 @@ START_TEST(a_port_is_open_when_a_program_listens)
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	socklen_t len = sizeof(at);
+	struct ready_port_sockets before;
 	struct ready_port *p = NULL;
 
 	ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
 	ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&at, &len), 0);
 	loop_freeze();
-	ck_assert_int_eq(ready_port_new(loop, ntohs(at.sin_port), on_come, NULL, &p), 0);
+	ready_port_look(ntohs(at.sin_port), &before);
+	ck_assert_uint_eq(before.n, 0);
+	ck_assert_int_eq(ready_port_new(loop, ntohs(at.sin_port), &before, on_come, NULL, &p), 0);
 	for (int i = 0; i < 8; i++) {
 		loop_pass(loop, 1000);
 		loop_run_once(loop, false);
@@ -154,6 +157,59 @@ START_TEST(a_port_is_open_when_a_program_listens)
 }
 END_TEST
 
+/* A socket that listens at *port, which 0 has the kernel choose, on 127.0.0.1 or on all addresses.
+ */
+static int listener(int family, in_port_t *port)
+{
+	struct sockaddr_in v4 = {
+		.sin_family = AF_INET, .sin_port = *port, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)
+	};
+	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = *port };
+	int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t len = sizeof(v4);
+
+	ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &(int){ 1 }, sizeof(int)), 0);
+	ck_assert_int_eq(family == AF_INET ? bind(fd, (struct sockaddr *)&v4, sizeof(v4))
+					   : bind(fd, (struct sockaddr *)&v6, sizeof(v6)),
+		0);
+	ck_assert_int_eq(listen(fd, 4), 0);
+	if (!*port) {
+		ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&v4, &len), 0);
+		*port = v4.sin_port;
+	}
+	return fd;
+}
+
+static void pass_a_second(void)
+{
+	loop_pass(loop, 1000);
+	for (int i = 0; i < 3; i++)
+		loop_run_once(loop, false);
+}
+
+START_TEST(a_port_that_was_open_before_is_not_waited_for)
+{
+	struct ready_port_sockets before;
+	struct ready_port *p = NULL;
+	in_port_t port = 0;
+	int theirs = listener(AF_INET, &port), ours;
+
+	ready_port_look(ntohs(port), &before);
+	ck_assert_uint_eq(before.n, 1);
+	loop_freeze();
+	ck_assert_int_eq(ready_port_new(loop, ntohs(port), &before, on_come, NULL, &p), 0);
+	for (int i = 0; i < 8; i++)
+		pass_a_second();
+	ck_assert_int_eq(came, 0);
+	ours = listener(AF_INET6, &port); /* reached by IPv4, too */
+	close(theirs);
+	pass_a_second();
+	ck_assert_int_eq(came, 1);
+	ready_port_free(p);
+	close(ours);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("ready");
@@ -166,6 +222,7 @@ int main(void)
 	tcase_add_test(t, an_old_file_counts_once_it_is_written);
 	tcase_add_test(t, a_directory_that_is_made_again_is_watched_again);
 	tcase_add_test(t, a_port_is_open_when_a_program_listens);
+	tcase_add_test(t, a_port_that_was_open_before_is_not_waited_for);
 	suite_add_tcase(s, t);
 	runner = srunner_create(s);
 	srunner_run_all(runner, CK_ENV);
