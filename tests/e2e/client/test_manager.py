@@ -68,6 +68,12 @@ def test_a_job_from_a_file_and_what_is_wrong_with_one(box, elasticd, m, monkeypa
     assert e.value.about == {"job": "nobody"}
 
 
+@pytest.mark.parametrize("value", ["a\0b", "\ud800", 1 << 63, float("nan"), {1, 2}])
+def test_what_no_message_can_hold_is_named(elasticd, m, value):
+    with pytest.raises(elasticd.InvalidArgument, match="cannot be sent as JSON"):
+        m.start({"roles": [{"command": ["true"], "env": {"A": value}}]})
+
+
 def test_a_running_job_is_controlled(box, elasticd, m):
     job = m.start(spec("on:USR1:print:hit", "hang", name="held", replicas=2))
     assert job.wait(LIMIT, until="running").state == "running"

@@ -37,12 +37,29 @@ class Disconnected(Unavailable):
 # --- messages ----------------------------------------------------------------------------------------------
 
 
+def _check(value: Any) -> None:
+    """elasticd would close the connection of one that sends more than its JSON can hold."""
+    if isinstance(value, str) and "\0" in value:
+        raise ValueError(f"{value!r} has a zero byte")
+    if isinstance(value, int) and not -1 << 63 <= value < 1 << 63:
+        raise ValueError(f"{value} has more than 64 bits")
+    if isinstance(value, (list, tuple)):
+        for v in value:
+            _check(v)
+    if isinstance(value, dict):
+        for k, v in value.items():
+            _check(k)
+            _check(v)
+
+
 def encode(method: str, parameters: dict[str, Any], more: bool) -> bytes:
     call: dict[str, Any] = {"method": method, "parameters": parameters}
     if more:
         call["more"] = True
     try:
-        return json.dumps(call, separators=(",", ":"), allow_nan=False).encode() + b"\0"
+        text = json.dumps(call, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+        _check(parameters)
+        return text.encode() + b"\0"
     except (TypeError, ValueError, RecursionError) as e:
         raise InvalidArgument(f"cannot be sent as JSON: {e}") from None
 
