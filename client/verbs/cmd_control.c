@@ -9,10 +9,9 @@
 #include "client/verbs/workers.h"
 #include "common/base/scan.h"
 #include "common/base/signals.h"
+#include "common/spec/spec.h"
 
 #include <string.h>
-
-enum { REPLICAS_MAX = 1 << 20 };
 
 /* Without waiting only whole jobs can be named. */
 static int check_names(struct ctl *ctl, const struct args *args, const struct job_names *names)
@@ -254,9 +253,9 @@ int cmd_scale(struct ctl *ctl, struct args *args)
 		return ctl_usage(ctl, "%s", err.text);
 	if (a.ranks || a.indexes)
 		return ctl_usage(ctl, "expected JOB or JOB/ROLE, got \"%s\"", args->argv[0]);
-	if (scan_whole(args->argv[1], REPLICAS_MAX, &replicas) < 0 || replicas == 0)
+	if (scan_whole(args->argv[1], SPEC_REPLICAS_MAX, &replicas) < 0 || replicas == 0)
 		return ctl_usage(ctl, "REPLICAS: expected an integer from 1 to %d, got \"%s\"",
-			REPLICAS_MAX, args->argv[1]);
+			SPEC_REPLICAS_MAX, args->argv[1]);
 	r = job_status(ctl, a.job, false, &before);
 	if (r != 0)
 		return r;
