@@ -69,12 +69,13 @@
 		"Check job files")                                                                 \
 	X(import, cmd_import, import_options, 1, 1, "FILE", WORDS_FILES, VERB_HERE,                \
 		"Make job files of the programs in supervisord's configuration")                   \
-	X(update, cmd_update, update_options, 0, MANY, "[JOB...]", WORDS_JOBS, VERB_DAEMON,        \
+	X(update, cmd_update, update_options, 0, MANY, "[JOB...]", WORDS_JOBS,                     \
+		VERB_DAEMON | VERB_HERE,                                                           \
 		"Start, restart and stop jobs so that they are as the files of jobs.d say")        \
-	X(enable, cmd_enable, enable_options, 1, MANY, "JOB...", WORDS_JOBS, VERB_DAEMON,          \
-		"Have a file of jobs.d count again")                                               \
-	X(disable, cmd_disable, enable_options, 1, MANY, "JOB...", WORDS_JOBS, VERB_DAEMON,        \
-		"Have a file of jobs.d not count any more")                                        \
+	X(enable, cmd_enable, enable_options, 1, MANY, "JOB...", WORDS_JOBS,                       \
+		VERB_DAEMON | VERB_HERE, "Have a file of jobs.d count again")                      \
+	X(disable, cmd_disable, enable_options, 1, MANY, "JOB...", WORDS_JOBS,                     \
+		VERB_DAEMON | VERB_HERE, "Have a file of jobs.d not count any more")               \
 	X(rm, cmd_rm, rm_options, 0, MANY, "[JOB...]", WORDS_JOBS, VERB_DAEMON | VERB_ENDS,        \
 		"Forget jobs that have ended")                                                     \
 	X(doctor, cmd_doctor, NULL, 0, MANY, "[OPTION...] [[--] PROGRAM [ARGUMENT...]]",           \

@@ -89,6 +89,7 @@ def test_tasks_go_through_ssh_on_several_connections(box, far):
     (["--host=a b", "list"], 2, "--host: expected HOST or USER@HOST, got"),
     (["--host=far", "run", "true"], 125, "run is for this host alone: it does not go with --host"),
     (["--host=far", "attach", "j/0"], 125, "attach is for this host alone: it does not go with --host"),
+    (["--host=far", "update"], 2, "update is for this host alone: it does not go with --host"),
     (["--host=far", "status", "nobody"], 4, "no job named nobody"),
 ])
 def test_what_goes_wrong_is_one_line(box, far, argv, rc, said):
