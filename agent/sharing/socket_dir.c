@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 static int dir_try(const char *base, char **ret, struct error *err)
 {
@@ -15,9 +16,6 @@ static int dir_try(const char *base, char **ret, struct error *err)
 
 	if (!base || base[0] != '/')
 		return -ENOENT;
-	r = private_dir_check(base, err);
-	if (r < 0)
-		return r;
 	if (asprintf(&path, "%s/elasticd-XXXXXX", base) < 0) {
 		path = NULL;
 		return error_set(err, -ENOMEM, "out of memory");
@@ -27,8 +25,12 @@ static int dir_try(const char *base, char **ret, struct error *err)
 			err, -ENAMETOOLONG, "%s/" WORKER_SOCKET ": too long for a socket", path);
 	if (!mkdtemp(path))
 		return error_set(err, -errno, "%s: %s", path, strerror(errno));
-	*ret = TAKE_PTR(path);
-	return 0;
+	r = private_dir_check(path, err);
+	if (r < 0)
+		rmdir(path);
+	else
+		*ret = TAKE_PTR(path);
+	return r;
 }
 
 /* Tries $XDG_STATE_HOME/elasticd/run, and makes it if it does not exist. */
@@ -54,6 +56,8 @@ int sharing_dir_new(char **ret, struct error *err)
 		r = dir_try(getenv("TMPDIR"), ret, err);
 	if (r < 0)
 		r = state_try(ret, err);
+	if (r < 0)
+		r = dir_try("/tmp", ret, err);
 	if (r < 0)
 		error_prefix(err, "%s",
 			"XDG_RUNTIME_DIR: expected a private directory for worker.sock, found none");

@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-from harness import CTL, PUPPET, have, parse_environ, processes_of_run, wait_lines
+from harness import CTL, PUPPET, as_user, have, is_root, other_user, parse_environ, processes_of_run, wait_lines
 
 
 def script(box, name, text):
@@ -559,12 +559,15 @@ def test_a_run_that_ends_leaves_nothing_behind(box):
 # --- where nothing is said -------------------------------------------------------------------------
 
 
+@pytest.mark.skipif(not is_root(), reason="needs root")
 def test_a_home_that_cannot_be_written_is_no_obstacle(box):
     tmp = box.path("tmp")
     tmp.mkdir(exist_ok=True)
-    result = box.ctl("run", "sh", "-c", "exit 3",
-                     env={"HOME": "/proc/none", "XDG_STATE_HOME": "", "TMPDIR": str(tmp)})
-    assert result.rc == 3, result
+    box.open_to_all()
+    result = box.sh(*as_user(other_user(), CTL, "run", "sh", "-c", 'test -S "$ELASTICD_WORKER_SOCKET" && exit 3'),
+                    env={"HOME": "/proc/none", "XDG_STATE_HOME": "", "XDG_RUNTIME_DIR": "", "TMPDIR": str(tmp)})
+    assert result.rc == 3 and "share nothing" not in result.err, result
+    assert not list(tmp.glob("elasticd-??????")), "the directory of the socket is gone with the run"
     (root,) = tmp.glob("elasticd-logs-*")
     assert f"logs are in {root}" in result.err
     assert list(root.glob("sh_*/verdict.json"))
