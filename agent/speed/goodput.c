@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GOODPUT_WORKERS_MAX = 16384 };
+enum { GOODPUT_WORKERS_MAX = 16384, GOODPUT_CLOCKS = 8 };
 
 /* The figures of one worker over the run. */
 struct goodput_worker {
@@ -26,6 +26,11 @@ struct goodput_loss {
 	int64_t start_us, repeat_us;
 };
 
+/* From the time from_us of the run on, the clock was ahead of it by that. */
+struct goodput_clock {
+	int64_t from_us, ahead_us;
+};
+
 struct goodput {
 	enum goodput_part part; /* present one; GOODPUT_N_PARTS: before the first, and at the end */
 	int64_t begun_us, since_us, last_us; /* first event; begin of the part; newest event */
@@ -41,6 +46,9 @@ struct goodput {
 
 	struct goodput_worker *workers;
 	size_t n_workers;
+
+	struct goodput_clock clocks[GOODPUT_CLOCKS]; /* by their times, if it was ever set */
+	size_t n_clocks;
 };
 
 struct goodput *goodput_new(void)
@@ -58,6 +66,38 @@ struct goodput *goodput_free(struct goodput *g)
 		free(g->workers);
 	free(g);
 	return NULL;
+}
+
+/* --- the clock ----------------------------------------------------------------------------------
+ */
+
+/* The time of the run at which the clock, as it is set now, shows us. */
+static int64_t goodput_now(const struct goodput *g, int64_t us)
+{
+	return g->n_clocks ? us - g->clocks[g->n_clocks - 1].ahead_us : us;
+}
+
+/* The same for one that was read before: as the clock was set then, which is the first setting that
+ * makes sense. */
+static int64_t goodput_then(const struct goodput *g, int64_t us)
+{
+	int64_t t = us, from = g->begun_us;
+
+	for (size_t i = 0; i < g->n_clocks && (t < from || t > g->clocks[i].from_us); i++) {
+		t = us - g->clocks[i].ahead_us;
+		from = g->clocks[i].from_us;
+	}
+	return t;
+}
+
+static void goodput_clock_set(struct goodput *g, int64_t by_us, int64_t us)
+{
+	int64_t ahead = (g->n_clocks ? g->clocks[g->n_clocks - 1].ahead_us : 0) + by_us;
+
+	if (g->n_clocks == GOODPUT_CLOCKS)
+		g->n_clocks--;
+	g->clocks[g->n_clocks++] =
+		(struct goodput_clock){ .from_us = us - ahead, .ahead_us = ahead };
 }
 
 /* --- one worker ---------------------------------------------------------------------------------
@@ -136,9 +176,13 @@ static void goodput_life(struct goodput *g, const struct goodput_life *given)
 {
 	struct goodput_worker *w = g->open ? goodput_worker(g, given->worker) : NULL;
 	struct goodput_life l = *given;
-	int64_t end = g->cut_us && g->cut_us < l.ended_us ? g->cut_us : l.ended_us;
+	int64_t end;
 	bool again, stepped;
 
+	l.started_us = goodput_then(g, l.started_us);
+	l.first_us = l.first_us ? goodput_then(g, l.first_us) : 0;
+	l.ended_us = goodput_now(g, l.ended_us);
+	end = g->cut_us && g->cut_us < l.ended_us ? g->cut_us : l.ended_us;
 	if (!w)
 		return;
 	again = w->seen == g->attempt;
@@ -303,6 +347,9 @@ void goodput_event(struct goodput *g, const json_t *event)
 	const json_t *data = json_get_object(event, "data");
 	int64_t us = json_get_int(event, "time_us", 0);
 
+	if (!strcmp(name, "clock-set"))
+		goodput_clock_set(g, json_get_int(data, "by_us", 0), us);
+	us = goodput_now(g, us);
 	if (!g->begun_us) {
 		g->begun_us = g->since_us = us;
 		g->part = GOODPUT_WAITING;
@@ -337,7 +384,7 @@ void goodput_parts(const struct goodput *g, const struct goodput_life *lives, si
 	}
 	for (size_t i = 0; i < n; i++)
 		goodput_life(&copy, &lives[i]);
-	goodput_to(&copy, copy.part, now_us);
+	goodput_to(&copy, copy.part, goodput_now(g, now_us));
 	goodput_close(&copy, false);
 	memcpy(ret_us, copy.parts, sizeof(copy.parts));
 	ret_us[copy.stepped ? GOODPUT_STARTING : GOODPUT_WORKING] += copy.stepless_us;

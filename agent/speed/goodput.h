@@ -8,6 +8,8 @@
  * The group is always in one part; its time counts there. What single workers lose while the group
  * works (they start later, or again, or make steps again) is divided by the number of workers that
  * make steps, and moves from WORKING to another part when the attempt is over.
+ *
+ * All times are those of the clock. Where it was set, which an event says, later ones are shifted.
  */
 
 #include "common/base/cleanup.h"

@@ -166,10 +166,16 @@ static void speed_describe_end(const struct supervisor *sv, const struct worker 
 		speed_describe_steps(&s->at_end, j);
 }
 
+/* As the clock was when the last event came. */
+static int64_t speed_now_us(const struct speed *sp)
+{
+	return (int64_t)loop_real_us() - events_clock_set_us(supervisor_events(sp->sv));
+}
+
 /* How far the workers that run have come. */
 static size_t speed_lives(struct speed *sp, struct goodput_life *lives)
 {
-	int64_t now_us = (int64_t)loop_real_us();
+	int64_t now_us = speed_now_us(sp);
 	size_t n = 0;
 
 	for (int i = 0; i < supervisor_n_workers(sp->sv); i++) {
@@ -199,7 +205,7 @@ static void speed_describe_goodput(const struct supervisor *sv, json_t *j, bool 
 	if (!sp || !sp->goodput || !lives)
 		return;
 	json_put(j, "goodput",
-		goodput_json(sp->goodput, lives, speed_lives(sp, lives), (int64_t)loop_real_us()));
+		goodput_json(sp->goodput, lives, speed_lives(sp, lives), speed_now_us(sp)));
 }
 
 static void speed_describe_job(const struct supervisor *sv, json_t *j, bool live)

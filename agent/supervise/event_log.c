@@ -5,14 +5,17 @@
 #include "agent/policy/failure_list.h"
 #include "common/base/log.h"
 #include "common/loop/loop.h"
+#include "common/text/duration.h"
 #include "common/text/json.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-enum { EVENTS_KEPT = 128 };
+enum { EVENTS_KEPT = 128, EVENTS_CLOCK_US = 1000000 };
 
 struct events_file {
 	char *path;
@@ -26,10 +29,27 @@ struct events {
 	char *job, *run;
 	struct events_file files[2];
 	int64_t seq;
-	json_t *ring; /* the newest events, oldest first */
+	int64_t clock_us; /* the clock's time at the boot of the host, as it was set last */
+	json_t *ring;	  /* the newest events, oldest first */
 	events_fn fn;
 	void *arg;
 };
+
+/* Only a clock that is set, not one that is slewed or a host that sleeps, changes this. */
+static int64_t events_clock_us(void)
+{
+	struct timespec up;
+
+	clock_gettime(CLOCK_BOOTTIME, &up);
+	return (int64_t)loop_real_us() - (int64_t)up.tv_sec * 1000000 - up.tv_nsec / 1000;
+}
+
+int64_t events_clock_set_us(const struct events *e)
+{
+	int64_t by = events_clock_us() - e->clock_us;
+
+	return by > -EVENTS_CLOCK_US && by < EVENTS_CLOCK_US ? 0 : by;
+}
 
 int events_new(const char *job, const char *run, const char *const dirs[2], int64_t seq,
 	events_fn fn, void *arg, struct events **ret)
@@ -43,6 +63,7 @@ int events_new(const char *job, const char *run, const char *const dirs[2], int6
 	e->run = strdup(run);
 	e->ring = json_array();
 	e->seq = seq;
+	e->clock_us = events_clock_us();
 	e->fn = fn;
 	e->arg = arg;
 	if (!e->job || !e->run || !e->ring)
@@ -151,12 +172,28 @@ static void events_write(struct events *e, const json_t *event)
 	}
 }
 
+/* Times of events before and after this one cannot be compared. */
+static void events_check_clock(struct events *e, int attempt)
+{
+	int64_t by = events_clock_set_us(e);
+	char took[DURATION_TEXT_MAX];
+
+	if (!by)
+		return;
+	e->clock_us += by;
+	events_add(e, "clock-set", attempt, -1, json_pack("{s:I}", "by_us", (json_int_t)by),
+		"the clock was set %s by %s", by > 0 ? "forward" : "back",
+		duration_text(llabs(by) / 1000, took));
+}
+
 void events_add(struct events *e, const char *event, int attempt, int rank, json_t *data,
 	const char *fmt, ...)
 {
 	char text[1024];
 	va_list ap;
 	json_t *j;
+
+	events_check_clock(e, attempt);
 
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);

@@ -28,6 +28,12 @@ DEFINE_CLEANUP(struct events *, events_free)
 void events_add(struct events *e, const char *event, int attempt, int rank, json_t *data,
 	const char *fmt, ...) __attribute__((format(printf, 6, 7)));
 
+/*
+ * By how many microseconds the clock was set since the newest event, forward or back; 0: not by a
+ * second or more. The next event comes after one "clock-set", which has that as "by_us".
+ */
+int64_t events_clock_set_us(const struct events *e);
+
 int64_t events_last_seq(const struct events *e);
 
 /* Events with seq > since, oldest first, at most limit: from memory, and from a file if they are

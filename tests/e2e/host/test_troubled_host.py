@@ -203,6 +203,10 @@ def test_a_wall_clock_that_jumps_while_a_job_runs(box, set_clocks, wall):
     assert "the only restart is used" in result.err and "[worker:0] two" in result.out, result
     verdict = json.loads((box.run_dir() / "verdict.json").read_text())
     assert verdict["root_cause"]["exit"] == {"code": 4} and verdict["root_cause"]["attempt"] == 1, verdict
+    goodput = verdict["goodput"]
+    assert goodput["total_ms"] < result.seconds * 1000 and goodput["working_ms"] > 0, goodput
+    log = [json.loads(line) for line in (box.run_dir() / "events.jsonl").read_text().splitlines()]
+    assert [round(e["data"]["by_us"] / 1e6) for e in log if e["event"] == "clock-set"] == [wall, -wall]
 
 
 def test_a_monotonic_clock_that_jumps_while_a_job_runs(box, set_clocks):

@@ -329,6 +329,39 @@ START_TEST(an_agent_that_was_lost_between_attempts_waited)
 }
 END_TEST
 
+static void clock_set(double s, double by_s)
+{
+	event(s, "clock-set", json_pack("{s:I}", "by_us", (json_int_t)(by_s * 1e6)));
+}
+
+START_TEST(the_time_by_which_the_clock_is_set_is_none_of_the_run)
+{
+	const struct goodput_life live[] = {
+		{ .worker = 0,
+			.started_us = (T0 + 100) * S,
+			.ended_us = (T0 + 110) * S,
+			.steps = 5,
+			.first = 6,
+			.last = 10,
+			.first_us = (T0 + 102) * S },
+	};
+
+	state(0, "rendezvous");
+	attempt(2);
+	clock_set(3606, 3600); /* at second 6 */
+	ended(3611, 0, 2, 4, 1, 5);
+	state(3611, "stopping");
+	state(3612, "backoff");
+	clock_set(94, -3520); /* at second 14 */
+	attempt(96);
+	parts_are(110, live, 1, "working 18, waiting 6, starting 5, stopping 1");
+	for (int i = 0; i < 20; i++)
+		clock_set(104 + i, 1);
+	state(130, "succeeded");
+	parts_are(9999, NULL, 0, "working 7, waiting 6, starting 16, stopping 1");
+}
+END_TEST
+
 START_TEST(a_worker_cannot_make_time)
 {
 	const struct goodput_life live[] = {
@@ -425,6 +458,7 @@ int main(void)
 	tcase_add_test(t, a_job_that_stands_still_waits);
 	tcase_add_test(t, an_attempt_whose_agent_was_lost_is_unknown);
 	tcase_add_test(t, an_agent_that_was_lost_between_attempts_waited);
+	tcase_add_test(t, the_time_by_which_the_clock_is_set_is_none_of_the_run);
 	tcase_add_test(t, a_worker_cannot_make_time);
 	tcase_add_loop_test(t, the_parts_sum_up_to_the_time_of_the_run, 0, 20);
 	tcase_add_test(t, json_has_one_number_and_its_parts);
