@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/ready/port.h"
 
+#include "common/base/file.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <netinet/in.h>
@@ -50,14 +52,13 @@ void ready_port_look(int port, struct ready_port_sockets *ret)
 
 	*ret = (struct ready_port_sockets){ 0 };
 	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
-		FILE *f = fopen(paths[i], "re");
-		_cleanup_free_ char *line = NULL;
-		size_t room = 0;
+		_cleanup_free_ char *text = NULL;
+		char *rest, *line;
 
-		while (f && getline(&line, &room, f) > 0)
+		if (file_read(paths[i], 0, &text, NULL) < 0)
+			continue;
+		for (rest = text; (line = strsep(&rest, "\n"));)
 			port_read_line(line, port, ret);
-		if (f)
-			fclose(f);
 	}
 }
 

@@ -13,7 +13,9 @@ import sys
 
 import pytest
 
-from harness import CTL, PUPPET, as_user, have, is_root, other_user, parse_environ, processes_of_run, wait_lines
+from harness import (
+    CTL, PUPPET, as_user, have, is_root, other_user, parse_environ, processes_of_run, wait_lines,
+)
 
 
 def script(box, name, text):
@@ -564,8 +566,9 @@ def test_a_home_that_cannot_be_written_is_no_obstacle(box):
     tmp = box.path("tmp")
     tmp.mkdir(exist_ok=True)
     box.open_to_all()
-    result = box.sh(*as_user(other_user(), CTL, "run", "sh", "-c", 'test -S "$ELASTICD_WORKER_SOCKET" && exit 3'),
-                    env={"HOME": "/proc/none", "XDG_STATE_HOME": "", "XDG_RUNTIME_DIR": "", "TMPDIR": str(tmp)})
+    shared = 'test -S "$ELASTICD_WORKER_SOCKET" && exit 3'
+    result = box.sh(*as_user(other_user(), CTL, "run", "sh", "-c", shared), env={
+        "HOME": "/proc/none", "XDG_STATE_HOME": "", "XDG_RUNTIME_DIR": "", "TMPDIR": str(tmp)})
     assert result.rc == 3 and "share nothing" not in result.err, result
     assert not list(tmp.glob("elasticd-??????")), "the directory of the socket is gone with the run"
     (root,) = tmp.glob("elasticd-logs-*")

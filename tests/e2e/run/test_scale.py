@@ -90,7 +90,8 @@ def test_a_leader_stays_alone(box, daemon):
         {"name": "worker", "command": puppet("hang")}]})
     daemon.wait(name, until="running")
     for wrong in ("0", "4097"):
-        assert f'expected an integer from 1 to 4096, got "{wrong}"' in box.ctl("scale", "led/chief", wrong).err
+        result = box.ctl("scale", "led/chief", wrong)
+        assert f'expected an integer from 1 to 4096, got "{wrong}"' in result.err
     result = box.ctl("scale", "led/chief", "3")
     assert result.rc == 1 and "a role that leads the group has one worker" in result.err, result
     with pytest.raises(VarlinkError) as e:
