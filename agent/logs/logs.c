@@ -38,11 +38,19 @@ void logs_on_full(void *arg, int rank, const char *path, bool full)
 	if (l->full == full)
 		return;
 	l->full = full;
+	l->was_full = true;
 	if (full)
 		logs_event(l, "log-disk-full", rank, "no space left on the disk for %s", path);
 	else
 		logs_event(l, "log-resumed", rank, "there is space on the disk again: writing %s",
 			path);
+}
+
+const char *logs_note(const struct logs *l)
+{
+	return l->full	     ? "the disk of the logs is full: they lack lines"
+	       : l->was_full ? "the disk of the logs was full: they lack lines"
+			     : NULL;
 }
 
 void logs_on_failed(void *arg, int rank, const char *path, int error)

@@ -49,6 +49,9 @@ _must_check_ int logs_new(
 struct logs *logs_free(struct logs *l);
 DEFINE_CLEANUP(struct logs *, logs_free)
 
+/* What readers have to know of the logs of this run, or NULL; a constant. */
+const char *logs_note(const struct logs *l);
+
 /* <root>/<run>, or NULL without files; borrowed for the life of logs. */
 const char *logs_run_dir(const struct logs *l);
 

@@ -40,6 +40,7 @@ struct logs {
 	struct ranks shown;
 	bool filtered; /* shown is set */
 	bool full;     /* the disk, as last reported by logs_on_full() */
+	bool was_full; /* at any time */
 	char *run_dir; /* NULL: no files */
 	int run_lock;
 	char *attempt_dir;

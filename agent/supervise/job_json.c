@@ -148,6 +148,8 @@ static json_t *job_json_of(const struct supervisor *sv, bool live, const struct 
 		json_put(j, "origin", json_text(sv->spec->origin));
 	if (logs_run_dir(sv->logs))
 		json_put(j, "log_dir", json_text(logs_run_dir(sv->logs)));
+	if (logs_note(sv->logs))
+		json_put_string(j, "note", logs_note(sv->logs));
 	if (sv->log_bytes)
 		json_put(j, "log_bytes", json_integer(sv->log_bytes));
 	if (live)

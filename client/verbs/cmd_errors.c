@@ -74,6 +74,7 @@ static void write_run(FILE *f, const char *name, const json_t *job, const json_t
 			reason ? reason : "");
 	run_line(f, verdict ? "verdict" : "state", verdict ? verdict : text);
 	run_line(f, "logs", get_text(job, "log_dir"));
+	run_line(f, "note", get_text(job, "note"));
 	snprintf(text, sizeof(text), "elasticctl logs --attempt=%d %.200s/%d",
 		(int)get_int(failure, "attempt"), name, (int)get_int(failure, "rank"));
 	run_line(f, "lines", text);

@@ -542,11 +542,12 @@ def test_a_log_directory_that_vanishes_does_not_end_the_job(box, daemon):
 
 @pytest.mark.root
 def test_a_full_disk_does_not_hurt_the_worker_and_logging_resumes(box, daemon, small_disk):
+    note = "the disk of the logs {} full: they lack lines"
     ballast = small_disk / "ballast"
     name, run = daemon.submit(spec(
         "print:before", f"touch:{box.path('a')}", f"wait-file:{box.path('b')}", "lines:2000:100",
         f"touch:{box.path('c')}", f"wait-file:{box.path('d')}", "lines:10:100",
-        f"wait-file:{box.path('e')}", "print:after",
+        f"wait-file:{box.path('e')}", "print:after", "exit:3",
         logs={"dir": str(small_disk), "redirects": 3, "timestamps": True}))
     wait_file(box.path("a"))
     follow_until(daemon, name, lambda lines: lines)
@@ -554,11 +555,13 @@ def test_a_full_disk_does_not_hurt_the_worker_and_logging_resumes(box, daemon, s
     box.path("b").touch()
     wait_file(box.path("c"))  # the worker wrote 200 kB and went on
     daemon.wait_event(name, "log-disk-full")
+    assert f"Note: {note.format('is')}\n" in box.ctl("status", name).out
     ballast.unlink()
     box.path("d").touch()
     daemon.wait_event(name, "log-resumed")
     box.path("e").touch()
-    assert daemon.wait(name)["state"] == "succeeded"
+    assert daemon.wait(name)["state"] == "failed"
+    assert f"note      : {note.format('was')}\n" in box.ctl("errors", name).out
     names = [e["event"] for e in daemon.events(run)]
     assert names.count("log-disk-full") == 1, "said once"
     assert lines_of(daemon, run)[-1][2] == b"after"
