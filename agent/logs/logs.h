@@ -49,7 +49,7 @@ _must_check_ int logs_new(
 struct logs *logs_free(struct logs *l);
 DEFINE_CLEANUP(struct logs *, logs_free)
 
-/* What readers have to know of the logs of this run, or NULL; a constant. */
+/* A line for readers of the logs of this run, where lines are missing, else NULL; a constant. */
 const char *logs_note(const struct logs *l);
 
 /* <root>/<run>, or NULL without files; borrowed for the life of logs. */
