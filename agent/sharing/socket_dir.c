@@ -9,13 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
-static int dir_try(const char *base, char **ret, struct error *err)
+static int dir_make(const char *base, char **ret, struct error *err)
 {
 	_cleanup_free_ char *path = NULL;
 	int r;
 
-	if (!base || base[0] != '/')
-		return -ENOENT;
 	if (asprintf(&path, "%s/elasticd-XXXXXX", base) < 0) {
 		path = NULL;
 		return error_set(err, -ENOMEM, "out of memory");
@@ -31,6 +29,13 @@ static int dir_try(const char *base, char **ret, struct error *err)
 	else
 		*ret = TAKE_PTR(path);
 	return r;
+}
+
+static int dir_try(const char *base, char **ret, struct error *err)
+{
+	int r = base && base[0] == '/' ? private_dir_check(base, err) : -ENOENT;
+
+	return r < 0 ? r : dir_make(base, ret, err);
 }
 
 /* Tries $XDG_STATE_HOME/elasticd/run, and makes it if it does not exist. */
@@ -57,7 +62,7 @@ int sharing_dir_new(char **ret, struct error *err)
 	if (r < 0)
 		r = state_try(ret, err);
 	if (r < 0)
-		r = dir_try("/tmp", ret, err);
+		r = dir_make("/tmp", ret, err);
 	if (r < 0)
 		error_prefix(err, "%s",
 			"XDG_RUNTIME_DIR: expected a private directory for worker.sock, found none");
