@@ -50,11 +50,14 @@ mkdir -p "./$2"
 mount --rbind "$2" "./$2"
 ln -sf /lib/systemd/system/basic.target etc/systemd/system/default.target
 rm -rf etc/systemd/system/systemd-logind.service
+# No mounts: where many come at once, systemd 252 may wait for them for ever.
 for unit in $3 systemd-udevd.service systemd-udevd-control.socket systemd-udevd-kernel.socket \
 	systemd-udev-trigger.service systemd-networkd.service systemd-resolved.service \
 	systemd-modules-load.service systemd-remount-fs.service \
-	systemd-random-seed.service systemd-firstboot.service dev-hugepages.mount \
-	sys-kernel-debug.mount sys-kernel-tracing.mount kmod-static-nodes.service; do
+	systemd-random-seed.service systemd-firstboot.service kmod-static-nodes.service \
+	systemd-binfmt.service proc-sys-fs-binfmt_misc.automount dev-hugepages.mount \
+	dev-mqueue.mount sys-kernel-config.mount sys-kernel-debug.mount \
+	sys-kernel-tracing.mount sys-fs-fuse-connections.mount; do
 	ln -sf /dev/null "etc/systemd/system/$unit"
 done
 : > etc/fstab
