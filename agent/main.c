@@ -29,12 +29,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
-enum { EXIT_AGENT = 125, SPEC_BYTES_MAX = 16 << 20 };
+enum { EXIT_AGENT = 125, SPEC_BYTES_MAX = 16 << 20, TRIM_BYTES = 256 << 10 };
 
 struct main_options {
 	struct supervisor_options agent;
@@ -396,6 +397,8 @@ int main(int argc, char **argv)
 	status = main_parse(argc, argv, &o);
 	if (status >= 0)
 		return status;
+	/* Else glibc keeps up to twice the largest block that was ever freed. */
+	mallopt(M_TRIM_THRESHOLD, TRIM_BYTES);
 	/* Workers must not inherit what the caller's shell has left open. */
 	close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
 	level = o.log_level ? log_level_from_string(o.log_level)

@@ -12,13 +12,14 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
-enum { EXIT_USAGE = 2 };
+enum { EXIT_USAGE = 2, TRIM_BYTES = 256 << 10 };
 
 static int usage(FILE *f)
 {
@@ -151,6 +152,8 @@ int main(int argc, char **argv)
 	status = parse(argc, argv, &options);
 	if (status >= 0)
 		return status;
+	/* Else glibc keeps up to twice the largest block that was ever freed. */
+	mallopt(M_TRIM_THRESHOLD, TRIM_BYTES);
 	options.first_process = first_process_fork();
 	log_init("elasticd", options.log_level >= 0 ? options.log_level : LOG_INFO);
 	notify_use_journal();
