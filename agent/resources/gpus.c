@@ -30,9 +30,9 @@ struct gpus {
 	bool looked;
 	char *list;		      /* the GPUs, joined by commas; "": all */
 	char *before;		      /* what that program printed; NULL: it could not */
-	struct side_program *program; /* NULL: none runs */
+	struct side_program *program; /* until it has ended, however late; NULL: none runs */
 	struct loop_timer *timer;     /* the attempt waits no longer */
-	loop_fn fn;
+	loop_fn fn;		      /* NULL: none waits */
 	void *arg;
 };
 
@@ -198,11 +198,13 @@ static void gpus_on_end(void *arg, const struct side_program_end *end)
 	char fault[512];
 
 	side_program_fault(end, fault, sizeof(fault));
-	if (!g->looked && !fault[0])
+	if (g->fn && !g->looked && !fault[0])
 		g->before = strdup(end->out);
 	else if (g->looked && end->code == CLD_EXITED && end->status == 1)
 		snprintf(fault, sizeof(fault), "%s", end->out);
-	gpus_over(g, fault);
+	g->program = side_program_free(g->program);
+	if (g->fn)
+		gpus_over(g, fault);
 }
 
 static void gpus_on_timer(void *arg)
@@ -238,7 +240,9 @@ bool gpus_wait(struct gpus *g, loop_fn fn, void *arg)
 
 	if (!g || (g->looked && !g->before))
 		return false;
-	if ((!g->list && gpus_find(g, &err) < 0) || gpus_start(g, &err) < 0) {
+	if (g->program)
+		error_set(&err, -EBUSY, "the driver does not answer");
+	if (g->program || (!g->list && gpus_find(g, &err) < 0) || gpus_start(g, &err) < 0) {
 		gpus_unwatched(g, err.text);
 		g->looked = true;
 		return false;
@@ -252,7 +256,9 @@ void gpus_leave(struct gpus *g)
 {
 	if (!g)
 		return;
-	g->program = side_program_free(g->program);
+	g->fn = NULL;
+	if (g->program)
+		side_program_kill(g->program);
 	loop_timer_disarm(g->timer);
 }
 

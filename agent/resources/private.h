@@ -52,7 +52,7 @@ struct gpus *gpus_free(struct gpus *g);
 /* An attempt is about to begin. Returns true if it calls fn later: for the first one when it has
  * read how much memory is in use; then when no more is; or when the time is over. */
 bool gpus_wait(struct gpus *g, loop_fn fn, void *arg);
-void gpus_leave(struct gpus *g); /* fn is not called */
+void gpus_leave(struct gpus *g); /* fn is not called, and the program is killed */
 bool gpus_child_exited(struct gpus *g, const siginfo_t *si);
 pid_t gpus_pid(const struct gpus *g); /* of its program; 0: none runs */
 
