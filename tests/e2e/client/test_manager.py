@@ -207,6 +207,21 @@ def test_short_reads_of_asyncio_outlive_a_restart_of_elasticd(box, elasticd, dae
     assert asyncio.run(main()) == [None] * 20
 
 
+def test_an_elasticd_that_does_not_answer_yet_keeps_no_reader(box, elasticd, daemon, m):
+    m.start(spec("hang", name="one"))
+    events = m.job("one").events(follow=True)
+    while events.next(LIMIT).text != "running":
+        pass
+    daemon.restart()
+    os.kill(daemon.pid, signal.SIGSTOP)
+    begun = time.monotonic()
+    assert [events.next(0.1) for _ in range(3)] == [None] * 3 and events.next(1) is None
+    assert time.monotonic() - begun < LIMIT / 4
+    os.kill(daemon.pid, signal.SIGCONT)
+    m.job("one").stop()
+    assert list(events)[-1].event == "ended"
+
+
 def test_streams_of_asyncio_that_fail_leave_no_connection(box, elasticd, daemon):
     async def main():
         async with elasticd.aio.Manager(daemon.socket, timeout=LIMIT) as m:

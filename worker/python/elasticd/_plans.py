@@ -132,6 +132,14 @@ class Gaps:
             self.notes.append(note)
 
 
+def sooner(seconds: Optional[float], deadline: Optional[Deadline]) -> Optional[float]:
+    """That many seconds (None: no limit), or what is left of the deadline."""
+    left = -1 if deadline is None else deadline.left_ms()
+    if left < 0:
+        return seconds
+    return left / 1000 if seconds is None else min(seconds, left / 1000)
+
+
 def given(**parameters: Any) -> dict[str, Any]:
     """Those that are not None."""
     return {k: v for k, v in parameters.items() if v is not None}
@@ -164,8 +172,8 @@ class Plans:
                 raise DeadlineExceeded(f"{broke}; the time is over") from broke
             yield Sleep(pause)
             try:
-                yield from self.call("Ping", {})
-            except Disconnected:
+                yield Call(INTERFACE + "Ping", {}, sooner(self.timeout, deadline))
+            except (Disconnected, DeadlineExceeded):  # it may be there, and not answer yet
                 continue
             return
 

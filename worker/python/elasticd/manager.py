@@ -26,6 +26,7 @@ and so go on where they were, if elasticd comes back within reconnect seconds: i
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import socket
 import subprocess
 import threading
@@ -71,6 +72,7 @@ from ._plans import (
     Step,
     When,
     logs_parameters,
+    sooner,
 )
 from ._pool import Pool
 
@@ -404,9 +406,8 @@ class Stream(Generic[_T]):
 
     def _carry_out(self, deadline: Deadline) -> bool:
         """One step; False if the time was over before."""
-        left = deadline.left_ms()
         try:
-            result = self._do(self._flow.step, None if left < 0 else left / 1000)
+            result = self._do(self._flow.step, deadline)
         except DeadlineExceeded as e:
             if isinstance(self._flow.step, Next):
                 return False
@@ -417,7 +418,7 @@ class Stream(Generic[_T]):
             self._flow.done(result)
         return True
 
-    def _do(self, step: Optional[Step], timeout: Optional[float]) -> Any:
+    def _do(self, step: Optional[Step], deadline: Deadline) -> Any:
         if isinstance(step, Open):
             wire = self._manager._connect()
             with self._lock:
@@ -426,7 +427,11 @@ class Stream(Generic[_T]):
             return wire.send(step.method, step.parameters, more=True)
         if isinstance(step, Next):
             assert self._wire is not None
-            return decode(self._wire.receive(timeout))
+            return decode(self._wire.receive(sooner(None, deadline)))
+        if isinstance(step, Sleep):
+            step = Sleep(sooner(step.seconds, deadline) or 0)
+        elif isinstance(step, Call):
+            step = dataclasses.replace(step, timeout=sooner(step.timeout, deadline))
         return self._manager._do(step)
 
     def _drop(self) -> None:
