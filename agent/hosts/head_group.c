@@ -67,7 +67,7 @@ static void group_note(json_t *answer, const struct head_answer *answers, size_t
 			len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%.64s",
 				len ? ", " : "no answer of host ", answers[i].host);
 	if (len)
-		json_put_string(answer, "note", text);
+		json_put_note(answer, text);
 }
 
 bool head_speaks_of_own(const struct head_host *x, const json_t *list)

@@ -18,7 +18,11 @@
  * the lease is over.
  */
 
-enum { MEMBER_CLOCK_US = 5000 }; /* clocks that differ by less are the same */
+enum {
+	MEMBER_CLOCK_US = 5000, /* clocks that differ by less are the same */
+	MEMBER_CLOCK_JUMP_US = 1000000,
+	MEMBER_CLOCK_MS = 600000, /* between two events of a clock that has not jumped */
+};
 
 static void member_prepare_now(struct member *m)
 {
@@ -203,24 +207,40 @@ static void member_on_lease(void *arg)
 		member_arm_lease(m);
 }
 
+/* A clock that drifts, or is led back slowly, is told of now and then, one that jumps at once. */
+static bool member_clock_differs(const struct member *m, int64_t offset_us)
+{
+	int64_t by = llabs(offset_us - m->told_offset_us);
+
+	if (m->hosts->head)
+		return by > 0;
+	if (by < MEMBER_CLOCK_US + m->clock.uncertainty_us)
+		return false;
+	return by >= MEMBER_CLOCK_JUMP_US || !m->told_clock_ms ||
+	       hosts_now_ms() - m->told_clock_ms >= MEMBER_CLOCK_MS;
+}
+
 /* Pictures of the run show the events of all hosts by one clock. */
 static void member_tell_clock(struct member *m)
 {
-	int64_t offset = m->hosts->head ? 0 : m->clock.offset_us;
-	char took[DURATION_TEXT_MAX], text[128] = "this host leads: its clock is the group's";
+	bool leads = m->hosts->head;
+	int64_t offset = leads ? 0 : m->clock.offset_us;
+	char took[DURATION_TEXT_MAX], text[128];
 
-	if (!m->clock.clock_known || !supervisor_events(m->sv) ||
-		llabs(offset - m->told_offset_us) < MEMBER_CLOCK_US + m->clock.uncertainty_us)
+	if (!m->clock.clock_known || !supervisor_events(m->sv) || !member_clock_differs(m, offset))
 		return;
 	m->told_offset_us = offset;
-	if (!m->hosts->head)
+	m->told_clock_ms = hosts_now_ms();
+	if (leads)
+		snprintf(text, sizeof(text), "this host leads: its clock is the group's");
+	else
 		snprintf(text, sizeof(text),
 			"the clock of this host is %s %s that of the host that leads",
 			duration_text(llabs(offset) / 1000, took),
 			offset < 0 ? "ahead of" : "behind");
 	events_add(supervisor_events(m->sv), "clock", supervisor_attempt(m->sv), -1,
 		json_pack("{s:I, s:I}", "offset_us", (json_int_t)offset, "uncertainty_us",
-			(json_int_t)m->clock.uncertainty_us),
+			leads ? (json_int_t)0 : (json_int_t)m->clock.uncertainty_us),
 		"%s", text);
 }
 

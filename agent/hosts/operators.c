@@ -212,10 +212,13 @@ static int ask(struct member *m, struct varlink_call *call, json_t *p,
 /* "only what host node1 knows: ...". */
 static void put_note(const struct member *m, json_t *answer, const char *note)
 {
-	if (note)
-		json_put(answer, "note",
-			json_sprintf(
-				"only what host %.64s knows: %s", supervisor_host(m->sv), note));
+	char text[512];
+
+	if (!note)
+		return;
+	snprintf(
+		text, sizeof(text), "only what host %.64s knows: %s", supervisor_host(m->sv), note);
+	json_put_note(answer, text);
 }
 
 void hosts_note_missing(const struct supervisor *sv, json_t *answer)

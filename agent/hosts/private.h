@@ -92,6 +92,7 @@ struct member {
 	struct loop_timer *lease_timer;
 	struct link_beat clock; /* of the last beat that was answered */
 	int64_t told_offset_us; /* of the last event "clock" */
+	uint64_t told_clock_ms; /* when that was; 0: there was none */
 	char refused[512];	/* why there will be no further link; "": there will */
 	bool was_member;	/* of any head */
 	uint64_t known_round, last_round;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/ready/port.h"
 
-#include "common/base/file.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <netinet/in.h>
@@ -25,8 +23,9 @@ struct ready_port {
 	void *arg;
 };
 
-/* A line of proc_net_tcp(5): the addresses are numbers of 32 bits in the order of this host. */
-static void port_read_line(const char *line, int port, struct ready_port_sockets *s)
+/* Reads a line of proc_net_tcp(5): the addresses are numbers of 32 bits in the order of this host.
+ * False: this one does not listen, and none does that follows. */
+static bool port_read_line(const char *line, int port, struct ready_port_sockets *s)
 {
 	static const char *const reached[] = { "00000000", "0100007F", "7F000001",
 		"00000000000000000000000000000000", "0000000000000000FFFF00000100007F",
@@ -36,14 +35,17 @@ static void port_read_line(const char *line, int port, struct ready_port_sockets
 	char address[33];
 
 	if (sscanf(line, "%*u: %32[0-9A-F]:%x %*[0-9A-F:] %x %*s %*s %*s %*u %*u %" SCNu64, address,
-		    &local, &state, &inode) != 4 ||
-		local != (unsigned)port || state != TCP_LISTEN)
-		return;
+		    &local, &state, &inode) != 4)
+		return true; /* the head of the table */
+	if (state != TCP_LISTEN || local != (unsigned)port)
+		return state == TCP_LISTEN;
 	for (size_t i = 0; i < sizeof(reached) / sizeof(*reached); i++)
-		if (!strcmp(address, reached[i]) && s->n < sizeof(s->inodes) / sizeof(*s->inodes)) {
-			s->inodes[s->n++] = inode;
-			return;
+		if (!strcmp(address, reached[i])) {
+			if (s->n < READY_PORT_SOCKETS)
+				s->inodes[s->n] = inode;
+			s->n++;
 		}
+	return true;
 }
 
 void ready_port_look(int port, struct ready_port_sockets *ret)
@@ -52,24 +54,25 @@ void ready_port_look(int port, struct ready_port_sockets *ret)
 
 	*ret = (struct ready_port_sockets){ 0 };
 	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
-		_cleanup_free_ char *text = NULL;
-		char *rest, *line;
+		_cleanup_file_ FILE *f = fopen(paths[i], "re");
+		_cleanup_free_ char *line = NULL;
+		size_t size = 0;
 
-		if (file_read(paths[i], 0, &text, NULL) < 0)
-			continue;
-		for (rest = text; (line = strsep(&rest, "\n"));)
-			port_read_line(line, port, ret);
+		while (f && getline(&line, &size, f) > 0 && port_read_line(line, port, ret))
+			;
 	}
 }
 
-/* Whether only sockets listen that did so before. */
+/* Whether only sockets listen that did so before. Of too many to know, each may be another one. */
 static bool port_is_taken(const struct ready_port *p)
 {
 	struct ready_port_sockets now;
 
-	if (!p->before.n)
+	if (!p->before.n || p->before.n > READY_PORT_SOCKETS)
 		return false;
 	ready_port_look(p->port, &now);
+	if (now.n > READY_PORT_SOCKETS)
+		return false;
 	for (size_t i = 0; i < now.n; i++) {
 		size_t k = 0;
 

@@ -24,6 +24,14 @@ int json_put_int(json_t *obj, const char *key, int64_t n)
 	return json_put(obj, key, json_integer(n));
 }
 
+int json_put_note(json_t *obj, const char *note)
+{
+	const char *before = json_string_value(json_object_get(obj, "note"));
+
+	return before ? json_put(obj, "note", json_sprintf("%s; %s", before, note))
+		      : json_put_string(obj, "note", note);
+}
+
 int json_add(json_t *array, json_t *value)
 {
 	return json_array_append_new(array, value) < 0 ? -ENOMEM : 0;

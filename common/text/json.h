@@ -27,6 +27,8 @@ int json_put(json_t *obj, const char *key, json_t *value);
 /* A copy of s, its invalid UTF-8 replaced by U+FFFD. NULL: puts nothing. */
 int json_put_string(json_t *obj, const char *key, const char *s);
 int json_put_int(json_t *obj, const char *key, int64_t n);
+/* Puts the member "note", for people: behind the one that is there, if any. */
+int json_put_note(json_t *obj, const char *note);
 /* Appends to an array; takes value, also when it fails. */
 int json_add(json_t *array, json_t *value);
 

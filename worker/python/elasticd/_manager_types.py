@@ -232,14 +232,14 @@ class Job(JobState, Record):
     answered, and agent_silent_reason, which names what is in place of its socket. log_bytes: the room
     that the run's logs take on the disk, once it has ended. Of a group of several hosts the workers are
     those of the host that was asked; hosts, preemption, queue and restarts are the group's. note: why
-    they are only what that host knows, or that a full disk has kept lines from the logs. silent_workers:
-    how many have missed a heartbeat, where the specification asks for them. etcd_ms: how long etcd took
-    for the last answer to this host. goodput, of this host's workers, is set if the caller asked for
-    live figures or the run has ended. stragglers: of a group of several hosts, the workers of all hosts
-    that are slower than the others, and how, if the caller asked for live figures. memory_bytes, cpu_ms:
-    what the job's cgroup has used, where it has one that counts it, if the caller asked for live
-    figures. ready: the group runs, and what its specification waits for (ready) has come in this
-    attempt, on this host; set while the run has not ended."""
+    they are only what that host knows; or that the logs lack lines, for which a full disk had no room.
+    silent_workers: how many have missed a heartbeat, where the specification asks for them. etcd_ms: how
+    long etcd took for the last answer to this host. goodput, of this host's workers, is set if the
+    caller asked for live figures or the run has ended. stragglers: of a group of several hosts, the
+    workers of all hosts that are slower than the others, and how, if the caller asked for live figures.
+    memory_bytes, cpu_ms: what the job's cgroup has used, where it has one that counts it, if the caller
+    asked for live figures. ready: the group runs, and what its specification waits for (ready) has come
+    in this attempt, on this host; set while the run has not ended."""
 
     name: str
     run: str

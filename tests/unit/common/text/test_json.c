@@ -36,6 +36,16 @@ START_TEST(setters_put_what_is_given_and_skip_null_strings)
 }
 END_TEST
 
+START_TEST(notes_stand_one_behind_the_other)
+{
+	_cleanup_json_ json_t *j = json_object();
+
+	ck_assert_int_eq(json_put_note(j, "a"), 0);
+	ck_assert_int_eq(json_put_note(j, "b"), 0);
+	assert_dump(j, "{\"note\":\"a; b\"}");
+}
+END_TEST
+
 START_TEST(setters_own_the_value_also_when_they_fail)
 {
 	_cleanup_json_ json_t *j = json_object();
@@ -202,6 +212,7 @@ int main(void)
 	int failed;
 
 	tcase_add_test(t, setters_put_what_is_given_and_skip_null_strings);
+	tcase_add_test(t, notes_stand_one_behind_the_other);
 	tcase_add_test(t, setters_own_the_value_also_when_they_fail);
 	tcase_add_test(t, bytes_that_are_not_text_become_replacement_characters);
 	tcase_add_test(t, getters_give_the_default_for_a_missing_member_or_another_type);
