@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/ready/port.h"
 
+#include "common/base/safe_open.h"
+
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -54,10 +57,13 @@ void ready_port_look(int port, struct ready_port_sockets *ret)
 
 	*ret = (struct ready_port_sockets){ 0 };
 	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
-		_cleanup_file_ FILE *f = fopen(paths[i], "re");
+		_cleanup_close_ int fd = safe_open(AT_FDCWD, paths[i], O_RDONLY, 0);
+		_cleanup_file_ FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
 		_cleanup_free_ char *line = NULL;
 		size_t size = 0;
 
+		if (f)
+			TAKE_FD(fd);
 		while (f && getline(&line, &size, f) > 0 && port_read_line(line, port, ret))
 			;
 	}
