@@ -457,6 +457,13 @@ static bool worker_ran(const struct plot_worker *w, int64_t at)
 	return low < w->n && w->starts[low].from <= at;
 }
 
+static int wait_order(const void *a, const void *b)
+{
+	const struct plot_wait *x = a, *y = b;
+
+	return (x->from > y->from) - (x->from < y->from);
+}
+
 /* Gives workers their waits; all starts have ended. */
 static void model_waits(struct plot *p, size_t barrier)
 {
@@ -655,6 +662,11 @@ int plot_finish(struct plot *p, int64_t now_us)
 	}
 	for (size_t i = 0; i < p->n_barriers; i++)
 		model_waits(p, i);
+	/* The barriers are in the order of the sources. */
+	for (size_t i = 0; i < p->n_workers; i++)
+		if (p->workers[i].n_waits)
+			qsort(p->workers[i].waits, p->workers[i].n_waits, sizeof(struct plot_wait),
+				wait_order);
 	if (p->n_workers)
 		qsort(p->workers, p->n_workers, sizeof(*p->workers), worker_order);
 	for (size_t i = 0; i < p->n_hosts; i++) {

@@ -61,7 +61,7 @@ struct plot_worker {
 	char *name; /* "role:index", or NULL when no event names it */
 	struct plot_start *starts;
 	size_t n, room;
-	struct plot_wait *waits; /* once the plot is finished */
+	struct plot_wait *waits; /* in the order of their beginnings once the plot is finished */
 	size_t n_waits, room_waits;
 	struct plot_marks marks;
 	int64_t stopping; /* when this worker alone was asked to end; 0: it was not */

@@ -291,6 +291,21 @@ START_TEST(waits_at_barriers_are_those_of_the_workers_that_ran)
 }
 END_TEST
 
+START_TEST(waits_are_in_the_order_of_time_whichever_host_led)
+{
+	plot_source(&plot, "b"); /* leads later */
+	barrier(9, 8.5, "0");
+	plot_source(&plot, "a");
+	one_attempt();
+	barrier(8, 4, "0-1");
+	ck_assert_int_eq(plot_finish(&plot, 0), 0);
+	ck_assert_uint_eq(plot.workers[0].n_waits, 2);
+	ck_assert_double_eq(at(plot.workers[0].waits[0].from), 4);
+	ck_assert_double_eq(at(plot.workers[0].waits[1].from), 8.5);
+	ck_assert_uint_eq(plot.workers[1].n_waits, 1);
+}
+END_TEST
+
 static json_t *clock_event(double seconds)
 {
 	return json_pack("{s:s, s:{s:I}}", "event", "clock", "data", "offset_us",
@@ -397,6 +412,7 @@ int main(void)
 	tcase_add_test(tc, each_host_of_a_group_has_its_own_workers);
 	tcase_add_test(tc, workers_end_with_their_host);
 	tcase_add_test(tc, waits_at_barriers_are_those_of_the_workers_that_ran);
+	tcase_add_test(tc, waits_are_in_the_order_of_time_whichever_host_led);
 	tcase_add_test(tc, hosts_are_drawn_by_the_clock_of_the_one_that_leads);
 	tcase_add_test(tc, one_host_alone_keeps_its_own_clock);
 	tcase_add_test(tc, a_million_ranks_take_no_time);
