@@ -8,8 +8,8 @@
 
 /*
  * For each byte of standard input, prints a line of JSON: an object whose member gpus has for each
- * GPU its number (gpu), how busy it is (percent, where that is known) and its processes: bytes, and
- * pids, the process and those above it. Ends with the input. Returns its exit status: 0, or 2 where
- * there is no driver.
+ * GPU its number (gpu), how busy it is (percent, where that is known) and its processes: bytes,
+ * where known, and pids, the process and those above it. Ends with the input. Returns its exit
+ * status: 0, or 2 where there is no driver.
  */
 int gpu_usage_run(void);

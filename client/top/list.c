@@ -165,8 +165,8 @@ void top_list_take_live(struct top_list *l, const json_t *job, int64_t now_ms, i
 
 /* A process, or one above it, that holds memory of a GPU. */
 struct gpu_use {
-	int64_t pid, bytes;
-	size_t gpu; /* its place in the answer */
+	int64_t pid, bytes; /* -1 bytes: not known */
+	size_t gpu;	    /* its place in the answer */
 };
 
 static int gpu_use_order(const void *a, const void *b)
@@ -186,14 +186,15 @@ static struct gpu_use *gpu_uses(const json_t *gpus, size_t *ret_n)
 	json_array_foreach (gpus, i, gpu) {
 		json_array_foreach (json_object_get(gpu, "processes"), j, process) {
 			const json_t *pids = json_object_get(process, "pids");
+			int64_t bytes =
+				has_value(process, "bytes") ? get_int(process, "bytes") : -1;
 
 			grown = reallocarray(uses, n + json_array_size(pids) + 1, sizeof(*uses));
 			if (!grown)
 				break;
 			uses = grown;
 			json_array_foreach (pids, k, pid)
-				uses[n++] = (struct gpu_use){ json_integer_value(pid),
-					get_int(process, "bytes"), i };
+				uses[n++] = (struct gpu_use){ json_integer_value(pid), bytes, i };
 		}
 	}
 	if (n)
@@ -232,7 +233,9 @@ static void item_gpus(
 	for (size_t i = gpu_use_find(uses, n, pid); pid && i < n && uses[i].pid == pid; i++) {
 		const json_t *gpu = json_array_get(gpus, uses[i].gpu);
 
-		item->gpu_bytes = (item->gpu_bytes < 0 ? 0 : item->gpu_bytes) + uses[i].bytes;
+		if (uses[i].bytes >= 0)
+			item->gpu_bytes =
+				uses[i].bytes + (item->gpu_bytes < 0 ? 0 : item->gpu_bytes);
 		if (uses[i].gpu >= 64 || seen & UINT64_C(1) << uses[i].gpu)
 			continue;
 		seen |= UINT64_C(1) << uses[i].gpu;

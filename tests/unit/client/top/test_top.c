@@ -402,6 +402,24 @@ START_TEST(all_screens_fit_into_any_terminal)
 }
 END_TEST
 
+START_TEST(memory_that_the_driver_does_not_know_is_not_none)
+{
+	json_t *answer = json_pack("{s:[{s:i, s:i, s:[{s:[i, i]}, {s:[i, i], s:I}]}]}", "gpus",
+		"gpu", 0, "percent", 30, "processes", "pids", 101, 77, "pids", 102, 77, "bytes",
+		(json_int_t)1 << 30);
+
+	ck_assert_ptr_nonnull(answer);
+	take_jobs(3);
+	top_open(&t, "job1_run", false);
+	take_workers(4, 1000);
+	top_take_gpus(&t, answer);
+	ck_assert_int_eq(top_list_find(&t.workers, "worker:1")->gpu_bytes, -1);
+	ck_assert_double_eq(top_list_find(&t.workers, "worker:1")->gpu_percent, 30);
+	ck_assert_int_eq(top_list_find(&t.jobs, "job1_run")->gpu_bytes, INT64_C(1) << 30);
+	json_decref(answer);
+}
+END_TEST
+
 START_TEST(what_is_rare_takes_no_column)
 {
 	static const char *const rare[] = { "CPU%", "MEM", "STEPS/S", "BEATS" };
@@ -505,6 +523,7 @@ int main(void)
 	tcase_add_loop_test(
 		c, all_screens_fit_into_any_terminal, 0, sizeof(sizes) / sizeof(sizes[0]));
 	tcase_add_test(c, workers_and_jobs_have_the_gpus_of_their_processes);
+	tcase_add_test(c, memory_that_the_driver_does_not_know_is_not_none);
 	tcase_add_test(c, what_is_rare_takes_no_column);
 	suite_add_tcase(s, c);
 	r = srunner_create(s);
