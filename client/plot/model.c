@@ -493,7 +493,7 @@ void plot_clock(struct plot *p, const json_t *event)
 	int64_t offset = json_get_int(json_get_object(event, "data"), "offset_us", 0);
 	struct plot_source *s = source_of(p);
 
-	if (!s)
+	if (!s || !p->several)
 		return;
 	s->aligned = true;
 	if (offset > -MODEL_LATEST_US && offset < MODEL_LATEST_US)

@@ -106,6 +106,7 @@ struct plot {
 	struct plot_phase *phases;
 	struct plot_host *hosts;
 	struct plot_barrier *barriers;
+	bool several; /* hosts, which are drawn by the clock of the one that leads */
 	size_t n_sources, n_workers, n_phases, n_hosts, n_barriers;
 	size_t room_sources, room_workers, room_phases, room_hosts, room_barriers;
 	struct plot_marks marks; /* about no single worker or host */
@@ -132,8 +133,8 @@ void plot_source(struct plot *p, const char *host);
 /* The next event of the source; what is no event is ignored. */
 void plot_add(struct plot *p, const json_t *event);
 
-/* The times of the present source become those of the host that leads. event: its first event
- * "clock", given before all others; NULL: there is none. */
+/* The times of the present source become those of the host that leads, if several hosts are drawn.
+ * event: its first event "clock", given before all others; NULL: there is none. */
 void plot_clock(struct plot *p, const json_t *event);
 
 /* Names a worker of the present source, for events that only have its rank. */

@@ -165,6 +165,7 @@ int cmd_plot(struct ctl *ctl, struct args *args)
 		return ctl_usage(ctl, "plot writes a picture: events --json has what it shows");
 	if (ctl->columns > 0)
 		return ctl_usage(ctl, "plot writes a picture: redirect it to a file");
+	p.several = args->argc > 1;
 	for (int i = 0; i < args->argc && r == 0; i++) {
 		if (i && (live || !strchr(args->argv[i], '/')))
 			return ctl_usage(ctl,

@@ -316,6 +316,7 @@ START_TEST(hosts_are_drawn_by_the_clock_of_the_one_that_leads)
 {
 	json_t *first = clock_event(-3600);
 
+	plot.several = true;
 	plot_source(&plot, "a");
 	plot_clock(&plot, NULL);
 	one_attempt();
@@ -341,6 +342,11 @@ END_TEST
 
 START_TEST(one_host_alone_keeps_its_own_clock)
 {
+	json_t *first = clock_event(-3600);
+
+	plot_source(&plot, "b");
+	plot_clock(&plot, first);
+	json_decref(first);
 	state(1, "starting", 0);
 	event(2, "clock", "\"data\":{\"offset_us\":-3600500000}");
 	state(3, "running", 0);
