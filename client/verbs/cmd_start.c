@@ -104,8 +104,11 @@ static int64_t ready_timeout(const json_t *spec)
 	return spec_parse(spec, &s, NULL) < 0 ? -1 : s->ready.timeout_ms;
 }
 
-static int wait_ready(struct ctl *ctl, const char *name, const char *run, int64_t limit_ms)
+/* limit_ms (-1: none) began at since_ms. */
+static int wait_ready(
+	struct ctl *ctl, const char *name, const char *run, int64_t limit_ms, int64_t since_ms)
 {
+	int64_t left_ms = since_ms + limit_ms - ctl_now_ms();
 	_cleanup_json_ json_t *answer = NULL;
 	_cleanup_free_ char *refusal = NULL, *verdict = NULL;
 	json_t *job, *p = ctl_with(ctl_job(run), "until", json_string("ready"));
@@ -115,7 +118,7 @@ static int wait_ready(struct ctl *ctl, const char *name, const char *run, int64_
 
 	/* With --timeout the connection has a limit. */
 	if (ctl->timeout_ms < 0 && limit_ms >= 0)
-		p = ctl_with(p, "timeout_ms", json_integer(limit_ms));
+		p = ctl_with(p, "timeout_ms", json_integer(left_ms > 0 ? left_ms : 0));
 	ctl_waiting(ctl, "%s to be ready", name);
 	r = ctl_try(ctl, "Wait", p, &answer, &refusal, &err);
 	if (refusal && !strcmp(refusal, "DeadlineExceeded"))
@@ -154,15 +157,17 @@ static bool was_executed(const json_t *job)
 
 /*
  * Waits until the workers execute and reports that they were started, or that they never were.
- * Stops waiting for a job that takes longer. ret_job: its last state (owned), or NULL if unknown.
+ * Stops waiting for a job that takes longer than limit_ms. ret_job: its last state (owned), or NULL
+ * if unknown.
  */
-static int watch_begin(struct ctl *ctl, const char *name, const char *run, json_t **ret_job)
+static int watch_begin(
+	struct ctl *ctl, const char *name, const char *run, int64_t limit_ms, json_t **ret_job)
 {
 	_cleanup_json_ json_t *answer = NULL;
 	_cleanup_free_ char *refusal = NULL;
 	json_t *job, *p = ctl_with(ctl_job(run), "until", json_string("running"));
 	struct error err = { 0 };
-	int r = ctl_try(ctl, "Wait", ctl_with(p, "timeout_ms", json_integer(BEGIN_MS)), &answer,
+	int r = ctl_try(ctl, "Wait", ctl_with(p, "timeout_ms", json_integer(limit_ms)), &answer,
 		&refusal, &err);
 
 	*ret_job = NULL;
@@ -203,6 +208,7 @@ static int start(struct ctl *ctl, struct args *args, json_t *spec)
 	bool follow = args_has(args, "follow"), wait = args_has(args, "wait");
 	bool ready = args_has(args, "wait-ready");
 	struct error err = { 0 };
+	int64_t limit_ms = ready ? ready_timeout(spec) : -1, since_ms;
 	const char *job, *run;
 	json_t *p;
 	int r;
@@ -225,7 +231,9 @@ static int start(struct ctl *ctl, struct args *args, json_t *spec)
 		ctl_say(ctl, "%s is starting (run %s)", job, run);
 		return 0;
 	}
-	r = watch_begin(ctl, job, run, &begun);
+	since_ms = ctl_now_ms();
+	r = watch_begin(
+		ctl, job, run, limit_ms >= 0 && limit_ms < BEGIN_MS ? limit_ms : BEGIN_MS, &begun);
 	if (r != 0)
 		return r;
 	if (follow)
@@ -233,7 +241,7 @@ static int start(struct ctl *ctl, struct args *args, json_t *spec)
 	if (wait)
 		return wait_run(ctl, job, run);
 	if (ready)
-		return wait_ready(ctl, job, run, ready_timeout(spec));
+		return wait_ready(ctl, job, run, limit_ms, since_ms);
 	return tell_begin(ctl, job, begun);
 }
 

@@ -4,6 +4,7 @@
 import json
 import socket
 import sys
+import time
 
 from harness import spec, wait_file
 from several_hosts import free_port
@@ -81,7 +82,15 @@ def test_start_waits_until_the_job_is_ready(box, daemon):
     for end, text in (("exit:0", "succeeded"), ("exit:3", "failed with exit status 3")):
         result = box.ctl(*job(end, ready={"barrier": "b"}))
         assert result.rc == 1 and f"j is not ready: it {text}" in result.err, result
+    # The time counts from the start, also while workers do not run yet: start alone waits 5 s for them.
+    began = time.monotonic()
+    result = box.ctl(*job("hang", replicas=2, role={"start_delay": "1h"},
+                          ready={"barrier": "b", "timeout": "50ms"}))
+    assert result.rc == 124 and "j is not ready after 50ms, and goes on" in result.err, result
+    assert time.monotonic() - began < 5, "the limit began only after these 5 s"
+    assert daemon.status("j")["state"] == "starting"
+    assert box.ctl("stop", "j").rc == 0
     result = box.ctl(*job("hang", ready={"barrier": "b", "timeout": "50ms"}))
     assert result.rc == 124 and "j is not ready after 50ms, and goes on" in result.err, result
-    assert daemon.status("j")["state"] == "running"
+    assert daemon.wait("j", until="running")["state"] == "running"
     assert box.ctl(*job("hang"), "--follow").rc == 125
