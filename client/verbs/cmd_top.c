@@ -39,11 +39,13 @@ static int top_fetch(struct ctl *ctl, const struct args *args, json_t **ret)
 }
 
 /* Waits for the driver of the GPUs a limited time; it may need a second to begin. */
-static void top_once_gpus(struct top *t, struct gpus *g)
+static void top_once_gpus(const struct ctl *ctl, struct top *t, struct gpus *g)
 {
+	int64_t left = ctl_left_ms(ctl);
 	_cleanup_json_ json_t *answer = NULL;
 
-	if (g && gpus_wait(g, TOP_GPUS_MS, &answer) > 0)
+	if (g && gpus_wait(g, left >= 0 && left < TOP_GPUS_MS ? (int)left : TOP_GPUS_MS, &answer) >
+			 0)
 		top_take_gpus(t, answer);
 }
 
@@ -82,7 +84,7 @@ static int top_once(struct ctl *ctl, const struct args *args, struct top *t)
 		ctl_say(ctl, t->open_run ? "It has no workers." : "No jobs are active.");
 		return 0;
 	}
-	top_once_gpus(t, gpus);
+	top_once_gpus(ctl, t, gpus);
 	text = top_list_text(l, &style);
 	if (!text)
 		return ctl_error(ctl, CTL_FAILED, "out of memory");

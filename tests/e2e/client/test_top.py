@@ -4,6 +4,7 @@
 import json
 import os
 import signal
+import time
 
 import pytest
 
@@ -126,10 +127,16 @@ def test_the_memory_that_workers_hold_of_gpus_is_shown(driver, box, daemon, jobs
 
 
 def test_a_driver_that_hangs_is_left_out(driver, box, daemon, jobs):
-    driver[1].touch()
+    driver[0].write_text(f"0 {daemon.status('digits')['workers'][0]['pid']} 700\n")
     t = Screen(box, f"{CTL} top")
+    t.see("digits", "step 0 of a", "GPU%", "700M")
+    driver[1].touch()
     t.see("digits", "step 0 of a", without=["GPU"])
     [program] = children(t.pid("elasticctl"))
+    began = time.monotonic()
+    once = box.ctl("--timeout=1", "top", "--once")
+    assert once.rc == 0 and "digits" in once.out and "GPU" not in once.out, once
+    assert time.monotonic() - began < 3, "it waited for the driver beyond its own limit"
     t.press("q")
     t.see("ended with 0")
     wait_gone(program)
