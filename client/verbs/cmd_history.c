@@ -139,6 +139,14 @@ int cmd_history(struct ctl *ctl, struct args *args)
 	jobs = history_choose(json_object_get(answer, "jobs"), &filter, most);
 	if (!jobs)
 		return ctl_error(ctl, CTL_FAILED, "out of memory");
+	/* A name that no run has is an error in the words of status, a pattern is none. */
+	if (filter.job && !filter.job[strcspn(filter.job, "*?[")] && !json_array_size(jobs)) {
+		_cleanup_json_ json_t *job = NULL;
+
+		r = job_status(ctl, filter.job, false, &job);
+		if (r != 0)
+			return r;
+	}
 	if (ctl->json)
 		ctl_print_json(jobs, false);
 	else if (json_array_size(jobs) > 0)

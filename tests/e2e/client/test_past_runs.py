@@ -38,6 +38,10 @@ def test_what_ended_is_listed_the_newest_first(box, daemon, runs):
     assert names("--since", f"@{runs[1]['ended_us'] // 1000000}.{runs[1]['ended_us'] % 1000000:06}") \
         == ["bad", "twice"]
     assert names("t*") == ["twice"] and names(runs[0]["run"]) == ["good"] and names("active") == []
+    for verb in ("events", "history"):
+        failed = box.ctl(verb, "nobody")
+        assert failed.rc == 1 and "no job named nobody" in failed.err, failed
+    assert box.ctl("history", "active").rc == box.ctl("history", "no*").rc == 0
 
 
 def test_specifications_of_runs_and_files_are_compared(box, daemon, runs):
