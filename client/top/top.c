@@ -393,6 +393,23 @@ static enum top_do list_key(struct top *t, int key)
 	return TOP_DO_NOTHING;
 }
 
+/* Scrolls what does not fit; other keys lead back. */
+static enum top_do help_key(struct top *t, int key)
+{
+	int page = t->rows > 4 ? t->rows - 3 : 1;
+	int step = key == TOP_KEY_UP	      ? -1
+		   : key == TOP_KEY_DOWN      ? 1
+		   : key == TOP_KEY_PAGE_UP   ? -page
+		   : key == TOP_KEY_PAGE_DOWN ? page
+					      : 0;
+
+	if (step && t->help_cut)
+		t->help_first += step;
+	else
+		t->screen = t->below;
+	return TOP_DO_NOTHING;
+}
+
 enum top_do top_key(struct top *t, int key)
 {
 	t->notice[0] = '\0';
@@ -400,15 +417,14 @@ enum top_do top_key(struct top *t, int key)
 		return TOP_DO_REDRAW;
 	if (t->prompt != TOP_NO_PROMPT)
 		return prompt_key(t, key);
-	if (t->screen == TOP_HELP) {
-		t->screen = t->below;
-		return TOP_DO_NOTHING;
-	}
+	if (t->screen == TOP_HELP)
+		return help_key(t, key);
 	if (t->screen == TOP_LOGS)
 		return logs_key(t, key);
 	if (key == 'h' || key == '?' || key == TOP_KEY_HELP) {
 		t->below = t->screen;
 		t->screen = TOP_HELP;
+		t->help_first = 0;
 		return TOP_DO_NOTHING;
 	}
 	return list_key(t, key);

@@ -74,6 +74,8 @@ struct top {
 	char lost[256]; /* why there is no connection; "": there is one */
 	int64_t now_ms, now_us;
 	int rows, columns; /* of the terminal */
+	int help_first;	   /* line of the help at the upper edge */
+	bool help_cut;	   /* not all of it fits */
 	bool color, utf8;
 };
 

@@ -208,12 +208,14 @@ static void put_last(struct top *t, struct top_frame *f)
 	static const char *const logs[][2] = { { "Esc", "Back" }, { "PgUp PgDn", "Scroll" },
 		{ "End", "Follow" }, { NULL, NULL } };
 	static const char *const help[][2] = { { "Any key", "Back" }, { NULL, NULL } };
+	static const char *const help_cut[][2] = { { "Up Down", "Scroll" },
+		{ "Other keys", "Back" }, { NULL, NULL } };
 
 	fill(t, f);
 	if (t->prompt != TOP_NO_PROMPT)
 		put_prompt(t, f);
 	else if (t->screen == TOP_HELP)
-		put_keys(t, f, help);
+		put_keys(t, f, t->help_cut ? help_cut : help);
 	else if (t->screen == TOP_LOGS)
 		put_keys(t, f, logs);
 	else
@@ -352,9 +354,16 @@ static void view_logs(struct top *t, struct top_frame *f)
 
 static void view_help(struct top *t, struct top_frame *f)
 {
+	int last = N_HELP - (t->rows > 4 ? t->rows - 3 : 1);
+
+	t->help_cut = last > 0;
+	if (t->help_first > last)
+		t->help_first = last;
+	if (t->help_first < 0)
+		t->help_first = 0;
 	putf(t, f, TOP_HEAD, "elasticctl top");
 	put(t, f, TOP_PLAIN, NULL);
-	for (int i = 0; i < N_HELP && f->n < t->rows - 1; i++)
+	for (int i = t->help_first; i < N_HELP && f->n < t->rows - 1; i++)
 		putf(t, f, TOP_PLAIN, "%.*s", t->columns, help_lines[i]);
 }
 

@@ -402,6 +402,30 @@ START_TEST(all_screens_fit_into_any_terminal)
 }
 END_TEST
 
+START_TEST(help_that_does_not_fit_is_scrolled)
+{
+	see(15, 80);
+	press("h");
+	see(15, 80);
+	ck_assert(sees("Enter      show") && sees("Up Down Scroll") && !sees("BEATS"));
+	for (int i = 0; i < 3; i++) {
+		(void)!top_key(&t, TOP_KEY_PAGE_DOWN);
+		see(15, 80);
+	}
+	ck_assert(!sees("Enter      show") && sees("BEATS"));
+	for (int i = 0; i < 12; i++) {
+		(void)!top_key(&t, TOP_KEY_UP);
+		see(15, 80);
+	}
+	ck_assert(sees("Enter      show") && !sees("BEATS"));
+	/* Where all of it fits, any key leaves; the next time it begins at its top. */
+	see(24, 80);
+	ck_assert(sees("Enter      show") && sees("BEATS") && sees("Any key"));
+	(void)!top_key(&t, TOP_KEY_DOWN);
+	ck_assert_int_eq(t.screen, TOP_JOBS);
+}
+END_TEST
+
 START_TEST(memory_that_the_driver_does_not_know_is_not_none)
 {
 	json_t *answer = json_pack("{s:[{s:i, s:i, s:[{s:[i, i]}, {s:[i, i], s:I}]}]}", "gpus",
@@ -523,6 +547,7 @@ int main(void)
 	tcase_add_loop_test(
 		c, all_screens_fit_into_any_terminal, 0, sizeof(sizes) / sizeof(sizes[0]));
 	tcase_add_test(c, workers_and_jobs_have_the_gpus_of_their_processes);
+	tcase_add_test(c, help_that_does_not_fit_is_scrolled);
 	tcase_add_test(c, memory_that_the_driver_does_not_know_is_not_none);
 	tcase_add_test(c, what_is_rare_takes_no_column);
 	suite_add_tcase(s, c);
