@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 enum { PORT_FIRST_MS = 10, PORT_LAST_MS = 1000 };
 
@@ -53,15 +54,19 @@ static bool port_read_line(const char *line, int port, struct ready_port_sockets
 
 void ready_port_look(int port, struct ready_port_sockets *ret)
 {
-	static const char *const paths[] = { "/proc/net/tcp", "/proc/net/tcp6" };
+	static const char *const tables[] = { "tcp", "tcp6" };
+	char path[64];
 
 	*ret = (struct ready_port_sockets){ 0 };
-	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
-		_cleanup_close_ int fd = safe_open(AT_FDCWD, paths[i], O_RDONLY, 0);
-		_cleanup_file_ FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+	for (size_t i = 0; i < sizeof(tables) / sizeof(*tables); i++) {
+		_cleanup_close_ int fd = -1;
+		_cleanup_file_ FILE *f = NULL;
 		_cleanup_free_ char *line = NULL;
 		size_t size = 0;
 
+		snprintf(path, sizeof(path), "/proc/%d/net/%s", (int)getpid(), tables[i]);
+		fd = safe_open(AT_FDCWD, path, O_RDONLY, 0);
+		f = fd < 0 ? NULL : fdopen(fd, "r");
 		if (f)
 			TAKE_FD(fd);
 		while (f && getline(&line, &size, f) > 0 && port_read_line(line, port, ret))
