@@ -119,21 +119,35 @@ static const struct group_look *group_at(const struct group_pace *w, uint64_t nu
 	return NULL;
 }
 
+/* Whether list has n whole numbers, from least on. */
+static bool group_has(const json_t *list, int n, int64_t least)
+{
+	const json_t *value;
+	size_t i;
+
+	json_array_foreach (list, i, value)
+		if (!json_is_integer(value) || json_integer_value(value) < least)
+			return false;
+	return json_array_size(list) == (size_t)n;
+}
+
 static int group_check(const json_t *looks, int n, struct error *err)
 {
 	int64_t before = 0;
 	const json_t *look;
 	size_t i;
 
+	if (json_array_size(looks) > BATCH_LOOKS)
+		return error_field(err, -EPROTO, "looks", "expected at most %d", BATCH_LOOKS);
 	json_array_foreach (looks, i, look) {
 		int64_t number = json_get_int(look, "number", 0);
 
 		if (number <= before || number > INT64_MAX / 2)
 			return error_field(err, -EPROTO, "number", "expected looks in their order");
-		if (json_array_size(json_get_array(look, "steps")) > (size_t)n ||
-			json_array_size(json_get_array(look, "counts")) > (size_t)n)
+		if (!group_has(json_get_array(look, "steps"), n, INT64_MIN) ||
+			!group_has(json_get_array(look, "counts"), n, 0))
 			return error_field(
-				err, -EPROTO, "steps", "expected those of at most %d workers", n);
+				err, -EPROTO, "steps", "expected those of %d workers", n);
 		before = number;
 	}
 	return 0;
@@ -145,7 +159,7 @@ static void group_take_look(struct group_pace *w, const json_t *look, size_t i)
 	const json_t *count = json_array_get(json_get_array(look, "counts"), i);
 	uint64_t number = (uint64_t)json_get_int(look, "number", 0);
 
-	if (!w->alive || !json_is_integer(last) || !json_is_integer(count))
+	if (!w->alive)
 		return;
 	if (w->n && number <= group_newest(w)->number) /* the clock was set back */
 		w->n = 0;

@@ -261,16 +261,34 @@ START_TEST(a_clock_that_is_set_back_costs_no_more_than_a_window)
 }
 END_TEST
 
-START_TEST(messages_about_other_workers_break_the_protocol)
+/* How the head takes looks of the two workers from rank 3 on, with these steps and counts. */
+static int hear_looks(int looks, const char *steps, const char *counts)
 {
 	struct error err = { 0 };
-	json_t *steps = json_pack("{s:[{s:i, s:[i,i], s:[i,i]}], s:b}", "looks", "number", 7,
-		"steps", 1, 1, "counts", 1, 1, "rests", 0);
+	json_t *list = json_array(), *p;
+	int r;
 
+	for (int i = 0; i < looks; i++)
+		json_array_append_new(list,
+			json_pack("{s:i, s:o, s:o}", "number", 7 + i, "steps",
+				json_loads(steps, 0, NULL), "counts", json_loads(counts, 0, NULL)));
+	p = json_pack("{s:o, s:b}", "looks", list, "rests", 0);
+	ck_assert_ptr_nonnull(p);
+	r = speed_group_hear(s.g, 3, 2, p, false, &err);
+	json_decref(p);
+	return r;
+}
+
+START_TEST(messages_about_other_workers_or_of_more_looks_break_the_protocol)
+{
 	begin(1);
-	ck_assert_int_eq(speed_group_hear(s.g, 3, 1, steps, false, &err), -EPROTO);
-	ck_assert_int_eq(speed_group_hear(s.g, 3, 2, steps, false, &err), 0);
-	json_decref(steps);
+	ck_assert_int_eq(hear_looks(BATCH_LOOKS, "[1, -1]", "[2, 0]"), 0);
+	ck_assert_int_eq(hear_looks(BATCH_LOOKS + 1, "[1, -1]", "[2, 0]"), -EPROTO);
+	ck_assert_int_eq(hear_looks(1, "[1, 1, 1]", "[2, 2]"), -EPROTO);
+	ck_assert_int_eq(hear_looks(1, "[1]", "[2, 2]"), -EPROTO);
+	ck_assert_int_eq(hear_looks(1, "[1, 1]", "[2]"), -EPROTO);
+	ck_assert_int_eq(hear_looks(1, "[1, 1]", "[2, -2]"), -EPROTO);
+	ck_assert_int_eq(hear_looks(1, "[1, \"1\"]", "[2, 2]"), -EPROTO);
 	end();
 }
 END_TEST
@@ -291,7 +309,7 @@ int main(void)
 	tcase_add_test(t, a_host_that_looks_late_names_nobody);
 	tcase_add_test(t, a_worker_that_starts_again_begins_anew);
 	tcase_add_test(t, a_clock_that_is_set_back_costs_no_more_than_a_window);
-	tcase_add_test(t, messages_about_other_workers_break_the_protocol);
+	tcase_add_test(t, messages_about_other_workers_or_of_more_looks_break_the_protocol);
 	suite_add_tcase(suite, t);
 	r = srunner_create(suite);
 	srunner_run_all(r, CK_NORMAL);
