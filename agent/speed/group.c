@@ -153,13 +153,16 @@ static int group_check(const json_t *looks, int n, struct error *err)
 	return 0;
 }
 
-static void group_take_look(struct group_pace *w, const json_t *look, size_t i)
+/* A look after the one of number most: where w is, is not known. */
+static void group_take_look(struct group_pace *w, const json_t *look, size_t i, uint64_t most)
 {
 	const json_t *last = json_array_get(json_get_array(look, "steps"), i);
 	const json_t *count = json_array_get(json_get_array(look, "counts"), i);
 	uint64_t number = (uint64_t)json_get_int(look, "number", 0);
 
-	if (!w->alive)
+	if (number > most)
+		w->n = 0;
+	if (!w->alive || number > most)
 		return;
 	if (w->n && number <= group_newest(w)->number) /* the clock was set back */
 		w->n = 0;
@@ -215,11 +218,14 @@ static void group_told(struct speed_group *g, uint64_t *ret_until, uint64_t *ret
 	*ret_newest = 0;
 	for (int i = 0; i < g->n_workers; i++) {
 		struct group_pace *w = &g->workers[i];
-		uint64_t newest = w->n ? group_newest(w)->number : 0;
+		uint64_t newest;
 
+		if (!w->alive || !w->n)
+			continue;
+		newest = group_newest(w)->number;
 		if (newest > *ret_newest)
 			*ret_newest = newest;
-		if (w->alive && !w->rests && newest + 1 < *ret_until)
+		if (!w->rests && newest + 1 < *ret_until)
 			*ret_until = newest + 1;
 	}
 }
@@ -241,9 +247,12 @@ static void group_compare(struct speed_group *g, bool on_notice)
 }
 
 int speed_group_hear(struct speed_group *g, int first_rank, int n, const json_t *steps,
-	bool on_notice, struct error *err)
+	uint64_t now_us, bool on_notice, struct error *err)
 {
 	const json_t *looks = json_get_array(steps, "looks"), *look;
+	/* One that is due more than a window from now is by a clock that was set ahead. */
+	uint64_t window_ms = g->opt.window_ms,
+		 most = pace_next(now_us, window_ms) + STEP_WINDOW_SHARE;
 	int r = group_check(looks, n, err);
 	size_t i;
 
@@ -255,7 +264,7 @@ int speed_group_hear(struct speed_group *g, int first_rank, int n, const json_t 
 		if (!w)
 			continue;
 		json_array_foreach (looks, i, look)
-			group_take_look(w, look, (size_t)k);
+			group_take_look(w, look, (size_t)k, most);
 		w->rests = json_get_bool(steps, "rests", false);
 	}
 	group_compare(g, on_notice);

@@ -36,7 +36,7 @@ void speed_group_started(struct speed_group *g, int rank, size_t role);
 void speed_group_ended(struct speed_group *g, int rank);
 /* All are about to end. */
 void speed_group_over(struct speed_group *g);
-/* Steps (io.elasticd.Peer) of the host with n workers from that rank on. on_notice: nothing is
- * compared. 0, or -EPROTO with err. */
+/* Steps (io.elasticd.Peer) of the host with n workers from that rank on. now_us: by the head's
+ * clock. on_notice: nothing is compared. 0, or -EPROTO with err. */
 int speed_group_hear(struct speed_group *g, int first_rank, int n, const json_t *steps,
-	bool on_notice, struct error *err);
+	uint64_t now_us, bool on_notice, struct error *err);

@@ -206,7 +206,7 @@ int speed_hosts_stepped(
 	struct supervisor *sv, int first_rank, int n, const json_t *steps, struct error *err)
 {
 	return hosts_group(sv) ? speed_group_hear(hosts_group(sv), first_rank, n, steps,
-					 supervisor_on_notice(sv), err)
+					 loop_real_us(), supervisor_on_notice(sv), err)
 			       : 0;
 }
 

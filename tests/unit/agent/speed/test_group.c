@@ -17,6 +17,7 @@ static struct {
 	struct batch batches[HOSTS];
 	json_t *waits[HOSTS]; /* messages that a cut link holds */
 	int each;
+	uint64_t now; /* the newest look */
 	bool cut[HOSTS];
 	uint64_t counts[HOSTS][8];
 	int64_t last[HOSTS][8];
@@ -62,10 +63,11 @@ static void end(void)
 
 static void hear(int host, json_t *steps)
 {
+	uint64_t now_us = pace_moment_us(FIRST + s.now, WINDOW_MS);
 	struct error err = { 0 };
 
-	ck_assert_msg(speed_group_hear(s.g, host * s.each, s.each, steps, false, &err) == 0, "%s",
-		err.text);
+	ck_assert_msg(speed_group_hear(s.g, host * s.each, s.each, steps, now_us, false, &err) == 0,
+		"%s", err.text);
 	json_decref(steps);
 }
 
@@ -91,6 +93,7 @@ static void look(int host, uint64_t number, int64_t step)
 {
 	json_t *steps;
 
+	s.now = number;
 	for (int i = 0; i < s.each; i++) {
 		s.counts[host][i] = step < 0 ? 0 : (uint64_t)step + 1;
 		s.last[host][i] = step;
@@ -117,6 +120,22 @@ static void run(unsigned from, unsigned to, double took, double late)
 	for (unsigned n = from; n < to; n++)
 		for (int host = 0; host < HOSTS; host++)
 			look(host, n, step_at(n, took, host == 5 ? late : 0));
+}
+
+/* The clock of that host is set ahead by so many looks, at which its worker makes a step, and ends.
+ */
+static void ahead(int host, unsigned by, bool ends)
+{
+	uint64_t count = s.counts[host][0] + 1;
+	int64_t last = s.last[host][0] + 1;
+	json_t *steps = NULL;
+
+	for (unsigned i = 1; !steps; i++)
+		steps = batch_add(&s.batches[host], FIRST + s.now + by + i, &count, &last, 1);
+	hear(host, steps);
+	if (ends)
+		speed_group_ended(s.g, host);
+	s.cut[host] = true;
 }
 
 START_TEST(the_late_one_of_hosts_that_wait_for_each_other_is_named)
@@ -261,6 +280,34 @@ START_TEST(a_clock_that_is_set_back_costs_no_more_than_a_window)
 }
 END_TEST
 
+/* Nobody is waited for by the clock of a host that is far ahead, or whose worker has ended. */
+START_TEST(a_clock_that_is_set_ahead_keeps_none_from_being_named)
+{
+	begin(1);
+	run(0, 11, 0.3, 0);
+	ahead(7, _i ? 5000 : 55, !_i);
+	run(11, 100, 0.3, 0.5);
+	ck_assert_str_eq(s.news, "+5 ");
+	end();
+}
+END_TEST
+
+/* A worker of which nothing is known is not waited for. */
+START_TEST(a_worker_without_looks_is_not_waited_for)
+{
+	struct error err = { 0 };
+	json_t *none = json_pack("{s:[], s:b}", "looks", "rests", 0);
+
+	begin(1);
+	s.cut[7] = true;
+	ck_assert_int_eq(speed_group_hear(s.g, 7, 1, none, 0, false, &err), 0);
+	json_decref(none);
+	run(0, 90, 0.3, 0.5);
+	ck_assert_str_eq(s.news, "+5 ");
+	end();
+}
+END_TEST
+
 /* How the head takes looks of the two workers from rank 3 on, with these steps and counts. */
 static int hear_looks(int looks, const char *steps, const char *counts)
 {
@@ -274,7 +321,7 @@ static int hear_looks(int looks, const char *steps, const char *counts)
 				json_loads(steps, 0, NULL), "counts", json_loads(counts, 0, NULL)));
 	p = json_pack("{s:o, s:b}", "looks", list, "rests", 0);
 	ck_assert_ptr_nonnull(p);
-	r = speed_group_hear(s.g, 3, 2, p, false, &err);
+	r = speed_group_hear(s.g, 3, 2, p, 0, false, &err);
 	json_decref(p);
 	return r;
 }
@@ -309,6 +356,8 @@ int main(void)
 	tcase_add_test(t, a_host_that_looks_late_names_nobody);
 	tcase_add_test(t, a_worker_that_starts_again_begins_anew);
 	tcase_add_test(t, a_clock_that_is_set_back_costs_no_more_than_a_window);
+	tcase_add_loop_test(t, a_clock_that_is_set_ahead_keeps_none_from_being_named, 0, 2);
+	tcase_add_test(t, a_worker_without_looks_is_not_waited_for);
 	tcase_add_test(t, messages_about_other_workers_or_of_more_looks_break_the_protocol);
 	suite_add_tcase(suite, t);
 	r = srunner_create(suite);
