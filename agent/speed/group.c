@@ -237,11 +237,11 @@ static void group_compare(struct speed_group *g, bool on_notice)
 	group_told(g, &until, &newest);
 	if (!newest)
 		return;
-	if (!g->next || g->next > newest + GROUP_LOOKS)
+	if (!g->next || g->next > newest + STEP_WINDOW_LOOKS)
 		g->next = newest;
-	if (g->next + GROUP_LOOKS < newest)
-		g->next = newest - GROUP_LOOKS;
-	for (; g->next < until && g->next <= newest; g->next++)
+	if (g->next + STEP_WINDOW_LOOKS < newest)
+		g->next = newest - STEP_WINDOW_LOOKS;
+	for (; g->next < until && g->next < newest; g->next++)
 		for (size_t role = 0; role < g->opt.n_roles; role++)
 			group_compare_role(g, role, g->next, on_notice);
 }

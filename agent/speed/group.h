@@ -3,10 +3,11 @@
 
 /*
  * The workers of a group of several hosts, in the agent that leads it, by their ranks: compares
- * them when all hosts have told of a look. Pure. hosts.c feeds it.
+ * them at a look when all hosts have told of it, and one of a later one. Pure. hosts.c feeds it.
  *
- * A host whose workers rest tells nothing, and is not waited for: when they go on, it tells that at
- * once, and the others only in a batch of looks.
+ * A host whose workers rest tells nothing, and is not waited for. All may go on at one look, and
+ * each tells it at once: the first of these messages does not say whether the others still rest,
+ * but by the time somebody tells of a later look, all have come.
  */
 
 #include "agent/speed/pace.h"
