@@ -88,7 +88,7 @@ void speed_group_ended(struct speed_group *g, int rank)
 		return;
 	w->alive = false;
 	if (w->pace.straggler.slow)
-		g->opt.news(g->opt.arg, rank, true, (int)w->pace.straggler.percent,
+		g->opt.news(g->opt.arg, rank, true, w->pace.straggler.percent,
 			"was slower than the others to its end");
 	w->pace.straggler.slow = false;
 }
@@ -205,7 +205,7 @@ static void group_compare_role(struct speed_group *g, size_t role, uint64_t numb
 			continue;
 		pace_text(p->pace, window_ms, text, sizeof(text));
 		g->opt.news(g->opt.arg, (int)((const struct group_pace *)p->of - g->workers),
-			p->over, (int)p->pace->straggler.percent,
+			p->over, p->pace->straggler.percent,
 			p->over ? "is not slower than the others any more" : text);
 	}
 }

@@ -3,7 +3,8 @@
 
 /*
  * The workers of a group of several hosts, in the agent that leads it, by their ranks: compares
- * them at a look when all hosts have told of it, and one of a later one. Pure. hosts.c feeds it.
+ * them at a look when all hosts have told of it, and some host of a later one. Pure. hosts.c feeds
+ * it.
  *
  * A host whose workers rest tells nothing, and is not waited for. All may go on at one look, and
  * each tells it at once: the first of these messages does not say whether the others still rest,

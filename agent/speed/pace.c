@@ -132,11 +132,10 @@ void pace_text(const struct pace *p, uint64_t window_ms, char *text, size_t size
 	if (!p->straggler.slow)
 		return;
 	if (p->together)
-		snprintf(text, size, "begins its steps %.0f%% of a step later than the others",
+		snprintf(text, size, "begins its steps %d%% of a step later than the others",
 			p->straggler.percent);
 	else if (span.made)
-		snprintf(text, size,
-			"makes %.3g steps/s, and needs %.0f%% more time than the others",
+		snprintf(text, size, "makes %.3g steps/s, and needs %d%% more time than the others",
 			(double)span.made * 1000 / (double)span.took_ms, p->straggler.percent);
 	else
 		snprintf(text, size, "has made no step for %.0f s, while the others have",

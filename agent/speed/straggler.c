@@ -71,7 +71,9 @@ enum straggler_news straggler_look(struct straggler *s, double percent, bool out
 {
 	bool against = s->slow ? percent < limit / 2 : out;
 
-	s->percent = percent;
+	s->percent = percent < 0		? 0
+		     : percent < STRAGGLER_MOST ? (int)(percent + 0.5)
+						: STRAGGLER_MOST;
 	s->looks = against ? s->looks + 1 : 0;
 	if (s->looks < STRAGGLER_LOOKS)
 		return STRAGGLER_NO_NEWS;

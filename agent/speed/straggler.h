@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { STRAGGLER_LEAST_WORKERS = 3, STRAGGLER_LOOKS = 3 };
+enum { STRAGGLER_LEAST_WORKERS = 3, STRAGGLER_LOOKS = 3, STRAGGLER_MOST = 1000000 };
 
 /* The figures of one worker, by which it is compared. */
 struct straggler_facts {
@@ -26,9 +26,9 @@ enum straggler_news { STRAGGLER_NO_NEWS, STRAGGLER_BEGINS, STRAGGLER_IS_OVER };
 
 struct straggler {
 	bool slow;
-	int looks;	/* in a row that speak against `slow` */
-	double percent; /* at the last one: slower than the middle worker, or later by that much of
-			   a step */
+	int looks;   /* in a row that speak against `slow` */
+	int percent; /* at the last one: slower than the middle worker, or later by that much of a
+			step; at most STRAGGLER_MOST, and 0 for one that is ahead */
 };
 
 /* How far a worker at step is behind the middle one of n, in steps; the others' steps are sorted.

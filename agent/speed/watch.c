@@ -125,8 +125,8 @@ static void watch_report(
 	struct speed *sp, const struct worker *w, const struct pace *p, const char *text)
 {
 	const char *event = p->straggler.slow ? "straggler" : "straggler-over";
-	json_t *data = json_pack(
-		"{s:s, s:i}", "worker", worker_name(w), "percent", (int)p->straggler.percent);
+	json_t *data =
+		json_pack("{s:s, s:i}", "worker", worker_name(w), "percent", p->straggler.percent);
 
 	log_msg(p->straggler.slow ? LOG_WARNING : LOG_NOTICE, "%s %s", worker_called(w), text);
 	events_add(supervisor_events(sp->sv), event, supervisor_attempt(sp->sv), w->rank, data,

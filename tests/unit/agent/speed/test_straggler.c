@@ -168,6 +168,19 @@ END_TEST
 
 /* --- begin and end --- */
 
+START_TEST(percents_are_rounded_and_have_a_limit)
+{
+	struct straggler s = { 0 };
+
+	straggler_look(&s, 28.6, true, 20);
+	ck_assert_int_eq(s.percent, 29);
+	straggler_look(&s, 1e30, true, 20);
+	ck_assert_int_eq(s.percent, STRAGGLER_MOST);
+	straggler_look(&s, -1e30, true, 20);
+	ck_assert_int_eq(s.percent, 0);
+}
+END_TEST
+
 /* Looks with these percents at a limit of 20; returns the news as letters. */
 static const char *news(const char *percents)
 {
@@ -216,6 +229,7 @@ int main(void)
 	tcase_add_test(t, a_lag_is_counted_from_the_middle_worker);
 	tcase_add_loop_test(t, looks_measure_how_late_a_worker_is, 0, 10);
 	tcase_add_test(t, begin_and_end_take_three_looks_and_do_not_flap);
+	tcase_add_test(t, percents_are_rounded_and_have_a_limit);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
