@@ -115,10 +115,8 @@ void pace_compare(
 		if (facts)
 			facts[i] = (struct straggler_facts){ .made = span.made, .lag = span.lag };
 	}
-	if (facts && percent && out) {
-		straggler_compare(facts, n, together, limit, percent, out);
+	if (facts && percent && out && straggler_compare(facts, n, together, limit, percent, out))
 		pace_judge(all, n, together, limit, percent, out);
-	}
 	free(facts);
 	free(percent);
 	free(out);

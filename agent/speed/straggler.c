@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/speed/straggler.h"
 
+#include "common/base/cleanup.h"
+
 #include <stdlib.h>
 
 /* A spread that a worker of a normal distribution exceeds once in 370 times. */
@@ -41,19 +43,25 @@ static double straggler_percent(const struct straggler_facts *f, bool together, 
 	return (middle / ((double)f->made + 1) - 1) * 100;
 }
 
-void straggler_compare(const struct straggler_facts *facts, size_t n, bool together, double limit,
+bool straggler_compare(const struct straggler_facts *facts, size_t n, bool together, double limit,
 	double *ret_percent, bool *ret_out)
 {
-	double *sorted = n ? calloc(n, sizeof(*sorted)) : NULL, middle, spread;
+	_cleanup_free_ double *sorted = n ? calloc(n, sizeof(*sorted)) : NULL;
+	double middle, spread;
 
 	for (size_t i = 0; i < n; i++) {
 		ret_percent[i] = 0;
 		ret_out[i] = false;
 	}
 	if (!sorted)
-		return;
+		return false;
 	for (size_t i = 0; i < n; i++)
-		sorted[i] = together ? facts[i].lag : (double)facts[i].made;
+		sorted[i] = (double)facts[i].made;
+	middle = straggler_median(sorted, n);
+	if (together && middle < STRAGGLER_LEAST_STEPS)
+		return false;
+	for (size_t i = 0; together && i < n; i++)
+		sorted[i] = facts[i].lag;
 	middle = straggler_median(sorted, n);
 	for (size_t i = 0; i < n; i++)
 		sorted[i] = ret_percent[i] = straggler_percent(&facts[i], together, middle);
@@ -64,7 +72,7 @@ void straggler_compare(const struct straggler_facts *facts, size_t n, bool toget
 	for (size_t i = 0; i < n; i++)
 		ret_out[i] = n >= STRAGGLER_LEAST_WORKERS && ret_percent[i] >= limit &&
 			     ret_percent[i] - middle > STRAGGLER_SPREAD * spread;
-	free(sorted);
+	return true;
 }
 
 enum straggler_news straggler_look(struct straggler *s, double percent, bool out, double limit)

@@ -14,7 +14,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { STRAGGLER_LEAST_WORKERS = 3, STRAGGLER_LOOKS = 3, STRAGGLER_MOST = 1000000 };
+enum {
+	STRAGGLER_LEAST_WORKERS = 3,
+	STRAGGLER_LEAST_STEPS = 2,
+	STRAGGLER_LOOKS = 3,
+	STRAGGLER_MOST = 1000000
+};
 
 /* The figures of one worker, by which it is compared. */
 struct straggler_facts {
@@ -37,9 +42,11 @@ double straggler_lag(const int64_t *sorted, size_t n, int64_t step);
 
 /*
  * Fills ret_percent, for each of n workers, and ret_out: it is farther from the middle worker than
- * limit percent, and than is usual among them. together: they wait for each other.
+ * limit percent, and than is usual among them. together: they wait for each other. Returns false
+ * where nothing can be said: without memory, or where the middle one of those has made too few
+ * steps.
  */
-void straggler_compare(const struct straggler_facts *facts, size_t n, bool together, double limit,
+bool straggler_compare(const struct straggler_facts *facts, size_t n, bool together, double limit,
 	double *ret_percent, bool *ret_out);
 
 /* Adds the result of a look at one worker. */

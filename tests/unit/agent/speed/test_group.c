@@ -174,6 +174,16 @@ START_TEST(the_late_one_of_hosts_with_long_steps_is_named)
 }
 END_TEST
 
+/* A window that has no more than a step holds all late looks of it or none: it says nothing. */
+START_TEST(steps_that_are_longer_than_the_window_name_nobody)
+{
+	begin_with(1, 5);
+	run(0, 600, 70, 0.1);
+	ck_assert_str_eq(s.news, "");
+	end();
+}
+END_TEST
+
 START_TEST(equal_hosts_are_not_named_and_tell_little)
 {
 	begin(8);
@@ -369,6 +379,7 @@ int main(void)
 
 	tcase_add_loop_test(t, the_late_one_of_hosts_that_wait_for_each_other_is_named, 0, 4);
 	tcase_add_loop_test(t, the_late_one_of_hosts_with_long_steps_is_named, 0, 8);
+	tcase_add_test(t, steps_that_are_longer_than_the_window_name_nobody);
 	tcase_add_test(t, equal_hosts_are_not_named_and_tell_little);
 	tcase_add_test(t, a_host_that_makes_fewer_steps_is_named);
 	tcase_add_test(t, a_host_that_stands_still_is_named);
