@@ -3,7 +3,8 @@
 
 /*
  * What a host of a group tells the one that leads about the steps of its workers: Steps of
- * io.elasticd.Peer, for some looks at once, and nothing while no worker makes steps. Pure.
+ * io.elasticd.Peer, for some looks at once, and nothing while no worker makes steps. It tells at
+ * most about twenty times in the window, where all rest before each step. Pure.
  */
 
 #include "common/base/cleanup.h"
