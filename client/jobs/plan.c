@@ -156,51 +156,61 @@ static const struct plan_step *plan_find(const struct plan *p, size_t from, cons
 	return NULL;
 }
 
-/* Whether the job waits for one whose step is still to come. */
-static const char *plan_waits(const struct plan *p, size_t at, const struct plan_step *step)
+/* The name of one in the list of that key whose step is still to come, or NULL. */
+static const char *plan_waits_by(
+	const struct plan *p, size_t at, const struct plan_step *step, const char *key)
 {
-	static const char *const keys[] = { "needs", "after" };
-	const json_t *names;
+	const json_t *names = plan_names(step->file->spec, key);
 	json_t *name;
 	size_t i;
 
-	for (size_t k = 0; k < 2; k++) {
-		names = plan_names(step->file->spec, keys[k]);
-		json_array_foreach (names, i, name)
-			if (plan_find(p, at, json_string_value(name)))
-				return json_string_value(name);
-	}
+	json_array_foreach (names, i, name)
+		if (plan_find(p, at, json_string_value(name)))
+			return json_string_value(name);
 	return NULL;
 }
 
-/* Every job from there on waits for another one of them. Returns one of a circle, with all of it in
- * err. */
+static const char *plan_waits(const struct plan *p, size_t at, const struct plan_step *step)
+{
+	const char *needed = plan_waits_by(p, at, step, "needs");
+
+	return needed ? needed : plan_waits_by(p, at, step, "after");
+}
+
+/* Every job from there on waits for another one of them. Returns one of a circle, if possible one
+ * that needs none of the others, with all of it in err. */
 static size_t plan_circle(const struct plan *p, size_t at, struct error *err)
 {
-	const struct plan_step *first = &p->steps[at], *step;
+	const struct plan_step *first = &p->steps[at], *step, *best;
 	char text[300];
 	size_t n;
 
 	/* After as many steps as there are jobs, it is one of the circle. */
 	for (size_t i = at; i < p->n; i++)
 		first = plan_find(p, at, plan_waits(p, at, first));
-	step = first;
+	step = best = first;
 	n = (size_t)snprintf(text, sizeof(text), "%s", step->name);
 	do {
+		if (!plan_waits_by(p, at, step, "needs"))
+			best = step;
 		step = plan_find(p, at, plan_waits(p, at, step));
 		if (n < sizeof(text))
 			n += (size_t)snprintf(text + n, sizeof(text) - n, " -> %s", step->name);
 	} while (step != first);
 	error_set(err, -EINVAL, "%s: jobs wait for each other: %s%s", first->file->path, text,
 		n < sizeof(text) ? "" : "...");
-	return (size_t)(first - p->steps);
+	return (size_t)(best - p->steps);
 }
 
-/* After a boot the others are started nevertheless. */
-static int plan_break(const struct plan_input *in, struct plan_step *step, struct error *err)
+/* After a boot a job that needs none of the others is started first, and else all but one of them
+ * and those that need it. */
+static int plan_break(const struct plan_input *in, const struct plan *p, size_t at,
+	struct plan_step *step, struct error *err)
 {
 	if (!in->boot)
 		return -EINVAL;
+	if (!plan_waits_by(p, at, step, "needs"))
+		return 0;
 	if (step->action != PLAN_START && step->action != PLAN_RESTART)
 		return 0;
 	step->action = PLAN_CIRCLE;
@@ -219,7 +229,7 @@ static int plan_order(const struct plan_input *in, struct plan *p, size_t from, 
 			k++;
 		if (k == p->n) {
 			k = plan_circle(p, at, err);
-			if (plan_break(in, &p->steps[k], err) < 0)
+			if (plan_break(in, p, at, &p->steps[k], err) < 0)
 				return -EINVAL;
 		}
 		next = p->steps[k];

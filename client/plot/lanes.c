@@ -284,29 +284,33 @@ static void wait_bars(const struct lanes *l, const struct plot_worker *w, double
 	char name[32], took[TIME_TEXT_MAX], span[TIME_TEXT_MAX];
 
 	for (size_t i = 0, end; i < w->n_waits; i = end) {
-		const struct plot_wait *first = &w->waits[i], *last;
-		int64_t waited = 0;
+		const struct plot_wait *first = &w->waits[i];
+		int64_t waited = 0, to = first->from;
 
 		end = merge_waits(&l->scale, w, i);
-		last = &w->waits[end - 1];
-		for (size_t k = i; k < end; k++)
-			waited += w->waits[k].to - w->waits[k].from;
+		for (size_t k = i; k < end; k++) { /* threads wait at the same time */
+			int64_t from = w->waits[k].from > to ? w->waits[k].from : to;
+
+			if (w->waits[k].to > from)
+				waited += w->waits[k].to - from;
+			to = w->waits[k].to > to ? w->waits[k].to : to;
+		}
 		fputs("<g", l->f);
 		if (end > i + 1)
 			fprintf(l->f, " opacity=\"%.2f\"",
-				0.1 + 0.9 * (double)waited / (double)(last->to - first->from));
+				0.1 + 0.9 * (double)waited / (double)(to - first->from));
 		fputs("><title>", l->f);
 		title_text(l, worker_name(w, name));
 		fprintf(l->f, " waited %s", time_text_since(waited, 0, took));
 		if (end > i + 1) {
 			fprintf(l->f, " of %s at %zu barriers",
-				time_text_since(last->to, first->from, span), end - i);
+				time_text_since(to, first->from, span), end - i);
 		} else {
 			fputs(": ", l->f);
 			title_text(l, l->p->barriers[first->barrier].text);
 		}
 		fputs("</title>", l->f);
-		bar(l, "i", first->from, last->to, height);
+		bar(l, "i", first->from, to, height);
 		fputs("</g>", l->f);
 	}
 }

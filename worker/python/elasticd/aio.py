@@ -336,6 +336,8 @@ class Stream(Generic[_T]):
         """A reader that is cancelled leaves the step under way, for the next reader."""
         if self._doing is None:
             self._doing = asyncio.ensure_future(self._do(self._flow.step))
+            # Its error may come when nobody reads any more.
+            self._doing.add_done_callback(lambda step: step.cancelled() or step.exception())
         doing = self._doing
         await asyncio.wait({doing})
         self._doing = None
