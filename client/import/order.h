@@ -3,7 +3,7 @@
 
 /*
  * Which sections of supervisord's configuration are programs, what their jobs are called, and in
- * which order they start. Pure but for the environment, which priorities may name.
+ * which order they start. Pure.
  */
 
 #include "client/import/sections.h"
@@ -19,5 +19,5 @@ bool order_goes_alone(const struct section *s);
 char *order_job_name(const char *program);
 /* The [group:x] that names this program, or NULL. */
 struct section *order_group(const struct sections *all, const char *program);
-/* The jobs of programs of the next lower priority, which supervisord starts before. Owned. */
-json_t *order_before(const struct sections *all, struct section *s);
+/* The jobs of programs of the next lower rank, which supervisord starts before. Owned. */
+json_t *order_before(const struct sections *all, const struct section *s);

@@ -20,6 +20,9 @@
 
 /* supervisord's defaults */
 enum {
+	PROGRAM_PRIORITY = 999,
+	PROGRAM_PRIORITY_LISTENER = -1,
+	PROGRAM_PRIORITY_MAX = 999999, /* here */
 	PROGRAM_START_SECONDS = 1,
 	PROGRAM_START_RETRIES = 3,
 	PROGRAM_STOP_SECONDS = 10,
@@ -35,9 +38,10 @@ struct program {
 	struct section *s;
 	const char *short_name; /* x of [program:x] */
 	const char *group;	/* its name; short_name where there is none */
-	char *here, host[65];
+	char host[65];
 	int n, first; /* numprocs, numprocs_start */
 	json_t *env;  /* the variables that %(ENV_X)s finds beside ours */
+	json_t *envs; /* those of each process, which some keys find; NULL: not known yet */
 	sections_problem_fn fn;
 	void *arg;
 	struct import_job *job;
@@ -70,25 +74,51 @@ static const struct section *program_owner(const struct program *p, const struct
 	return sections_find(p->all, "supervisord");
 }
 
+/* Where %(ENV_X)s of k is found: supervisord hands few keys the program's own environment. */
+static const json_t *program_variables(const struct program *p, const struct section_key *k, int i)
+{
+	static const char *const keys[] = { "command", "directory", "stdout_logfile",
+		"stderr_logfile" };
+	const json_t *env = NULL;
+
+	for (size_t n = 0; n < sizeof(keys) / sizeof(keys[0]); n++)
+		if (!strncmp(k->name, keys[n], strlen(keys[n])) && program_owner(p, k) == p->s)
+			env = json_array_get(p->envs, (size_t)(i - p->first));
+	return env ? env : p->env;
+}
+
+/* The directory of the file of s; owned. */
+static char *program_here(const struct section *s)
+{
+	char *here = strdup(s->file), *end = here ? strrchr(here, '/') : NULL;
+
+	if (end)
+		end[end == here] = '\0';
+	return here;
+}
+
 /* The value for process number i; owned, NULL without the key. */
 static char *program_text(struct program *p, struct section_key *k, int i)
 {
-	char number[16], count[16];
-	_cleanup_free_ char *problem = NULL;
-	char *text = NULL;
-	const struct text_name names[] = { { "here", p->here }, { "program_name", p->short_name },
-		{ "group_name", p->group }, { "host_node_name", p->host },
+	const struct section *owner = k ? program_owner(p, k) : NULL;
+	_cleanup_free_ char *problem = NULL, *here = owner ? program_here(owner) : NULL;
+	char number[16], count[16], *text = NULL;
+	/* [supervisord] knows the first two alone. */
+	const struct text_name names[] = { { "here", here }, { "host_node_name", p->host },
+		{ "program_name", p->short_name }, { "group_name", p->group },
 		{ "process_num", number }, { "numprocs", count } };
+	size_t n = sizeof(names) / sizeof(names[0]);
 
-	if (!k)
+	if (!here)
 		return NULL;
 	snprintf(number, sizeof(number), "%d", i);
 	snprintf(count, sizeof(count), "%d", p->n);
-	if (text_expand(
-		    k->value, names, sizeof(names) / sizeof(names[0]), p->env, &text, &problem) < 0)
+	if (!strcmp(owner->name, "supervisord"))
+		n = 2;
+	if (text_expand(k->value, names, n, program_variables(p, k, i), &text, &problem) < 0)
 		return NULL;
 	if (problem && !k->used)
-		program_problem(p, program_owner(p, k), k, "%s", problem);
+		program_problem(p, owner, k, "%s", problem);
 	k->used = true;
 	return text;
 }
@@ -96,10 +126,14 @@ static char *program_text(struct program *p, struct section_key *k, int i)
 /* The same for all processes. */
 static char *program_one(struct program *p, struct section_key *k)
 {
-	if (k && !k->used && p->n > 1 && strstr(k->value, "%(process_num)"))
+	bool again = !k || k->used;
+	char *text = program_text(p, k, p->first);
+	_cleanup_free_ char *next = !again && p->n > 1 ? program_text(p, k, p->first + 1) : NULL;
+
+	if (text && next && strcmp(text, next) != 0)
 		program_problem(
 			p, program_owner(p, k), k, "all workers have that of process %d", p->first);
-	return program_text(p, k, p->first);
+	return text;
 }
 
 static struct section_key *program_key(struct program *p, const char *name)
@@ -345,15 +379,11 @@ static void program_add_env(struct program *p, struct section_key *k, int i, jso
 		program_problem(p, program_owner(p, k), k, "expected KEY=\"value\",...");
 }
 
-/* The words of the command of process number i, whose variables are env; NULL: it has none. */
-static json_t *program_command(struct program *p, int i, json_t *env)
+/* The words of the command of process number i; NULL: it has none. */
+static json_t *program_command(struct program *p, int i)
 {
-	json_t *others = p->env;
-	_cleanup_free_ char *text = NULL;
+	_cleanup_free_ char *text = program_text(p, program_key(p, "command"), i);
 
-	p->env = env;
-	text = program_text(p, program_key(p, "command"), i);
-	p->env = others;
 	return text ? text_words(text) : NULL;
 }
 
@@ -433,6 +463,26 @@ static void program_files(struct program *p, json_t *role)
 		json_put(role, "limits", json_pack("{s:i}", "nofile", (int)n));
 }
 
+/* How many processes there are, and their environments. */
+static int program_processes(struct program *p, json_t *envs)
+{
+	p->n = program_int(p, "numprocs", 1);
+	if (p->n < 1 || p->n > SPEC_REPLICAS_MAX) {
+		program_problem(p, p->s, program_key(p, "numprocs"), "expected 1 to %d, got %d",
+			SPEC_REPLICAS_MAX, p->n);
+		return -EINVAL;
+	}
+	p->first = program_int(p, "numprocs_start", 0);
+	for (int i = 0; i < p->n; i++) {
+		json_t *env = json_copy(p->env);
+
+		program_add_env(p, program_key(p, "environment"), p->first + i, env);
+		json_add(envs, env);
+	}
+	p->envs = envs;
+	return 0;
+}
+
 static int program_role(struct program *p)
 {
 	_cleanup_json_ json_t *lists = json_array(), *envs = json_array();
@@ -440,17 +490,10 @@ static int program_role(struct program *p)
 
 	json_add(roles, role);
 	json_put(p->job->doc, "roles", roles);
-	if (p->n < 1 || p->n > SPEC_REPLICAS_MAX) {
-		program_problem(p, p->s, program_key(p, "numprocs"), "expected 1 to %d, got %d",
-			SPEC_REPLICAS_MAX, p->n);
-		return -EINVAL;
-	}
 	for (int i = 0; i < p->n; i++) {
-		json_t *env = json_copy(p->env), *words;
+		json_t *words = program_command(p, p->first + i);
 
-		program_add_env(p, program_key(p, "environment"), p->first + i, env);
-		json_add(envs, env);
-		words = program_command(p, p->first + i, env);
+		json_add(envs, json_copy(json_array_get(p->envs, (size_t)i)));
 		if (!json_array_size(words)) {
 			json_decref(words);
 			program_problem(p, p->s, program_key(p, "command"),
@@ -472,31 +515,32 @@ static int program_role(struct program *p)
 
 static void program_after(struct program *p)
 {
-	struct section_key *k = program_key(p, "priority");
 	json_t *names = order_before(p->all, p->s);
 
-	if (k)
-		k->used = true;
 	if (json_array_size(names))
 		program_set(p, NULL, "after", names, "priority");
 	else
 		json_decref(names);
 }
 
-/* A number of a user becomes the name. */
-static void program_user(struct program *p, const struct section_key *k, const char *text)
+/* The name of the user that text is the number of, else text; takes text. */
+static char *program_user(
+	const struct program *p, const struct section_key *k, char *text, bool again)
 {
 	const struct passwd *pw;
+	char *name;
 
 	if (!*text || text[strspn(text, "0123456789")])
-		return;
+		return text;
 	pw = getpwuid((uid_t)strtoul(text, NULL, 10));
-	if (pw)
-		program_set(p, NULL, "user", json_string_lossy(pw->pw_name, strlen(pw->pw_name)),
-			"user");
-	else
-		program_problem(
-			p, p->s, k, "no user here has the number %.20s: write its name", text);
+	if (!pw && !again)
+		program_problem(p, program_owner(p, k), k,
+			"no user here has the number %.20s: write its name", text);
+	name = pw ? strdup(pw->pw_name) : NULL;
+	if (!name)
+		return text;
+	free(text);
+	return name;
 }
 
 /* Keys of [supervisord] that its processes have, too, unless they say otherwise. */
@@ -504,12 +548,13 @@ static void program_inherit(struct program *p, const char *key, const char *as)
 {
 	struct section *top = sections_find(p->all, "supervisord");
 	struct section_key *own = program_key(p, key), *k = own ? own : section_find(top, key);
+	bool user = !strcmp(key, "user"), again = k && k->used;
 	_cleanup_free_ char *text = program_one(p, k);
 
-	if (text && (strcmp(key, "user") != 0 || own || strcmp(text, "root") != 0))
+	if (text && user)
+		text = program_user(p, k, text, again);
+	if (text && (!user || own || strcmp(text, "root") != 0))
 		program_set(p, NULL, as, json_string_lossy(text, strlen(text)), key);
-	if (text && own && !strcmp(key, "user"))
-		program_user(p, own, text);
 }
 
 /* Keys that have no counterpart and need none. */
@@ -549,44 +594,75 @@ static void program_rest(struct program *p)
 	}
 }
 
+/* A program or group as it is before its keys are read. */
+static struct program program_new(const struct sections *all, struct section *s, json_t *env,
+	sections_problem_fn fn, void *arg)
+{
+	struct program p = { .all = all, .s = s, .env = env, .fn = fn, .arg = arg, .n = 1 };
+	const struct section *group;
+
+	gethostname(p.host, sizeof(p.host) - 1);
+	program_add_env(&p, section_find(sections_find(all, "supervisord"), "environment"), 0, env);
+	p.short_name = p.group = order_program(s);
+	group = p.short_name ? order_group(all, p.short_name) : NULL;
+	if (group)
+		p.group = group->name + 6 + strspn(group->name + 6, " \t");
+	return p;
+}
+
+static int64_t program_priority(struct program *p)
+{
+	bool listener = !strncmp(p->s->name, "eventlistener:", 14);
+	struct section_key *k = program_key(p, "priority");
+	bool again = k && k->used;
+	_cleanup_free_ char *text = program_text(p, k, 0);
+	char *end = text;
+	long n = text ? strtol(text, &end, 10) : 0;
+
+	if (text && end != text && !*end)
+		return n < -PROGRAM_PRIORITY_MAX  ? -PROGRAM_PRIORITY_MAX
+		       : n > PROGRAM_PRIORITY_MAX ? PROGRAM_PRIORITY_MAX
+						  : n;
+	if (text && !again)
+		program_problem(p, p->s, k, "expected a number, got \"%.40s\"", text);
+	return listener ? PROGRAM_PRIORITY_LISTENER : PROGRAM_PRIORITY;
+}
+
+/* Programs start by the priority of their group, then by their own. */
+static void program_order(
+	const struct sections *all, struct section *s, sections_problem_fn fn, void *arg)
+{
+	_cleanup_json_ json_t *env = json_object();
+	struct program p = program_new(all, s, env, fn, arg), of = p;
+	int64_t own = program_priority(&p);
+
+	of.s = order_group(all, p.short_name);
+	s->rank = (of.s ? program_priority(&of) : own) * (PROGRAM_PRIORITY_MAX + 1) + own;
+	s->starts = program_bool(&p, "autostart", true) && order_goes_alone(s);
+}
+
 int import_job_make(const struct sections *all, struct section *s, sections_problem_fn fn,
 	void *arg, struct import_job *ret)
 {
-	struct section *group = order_group(all, order_program(s));
-	struct section *top = sections_find(all, "supervisord");
-	_cleanup_free_ char *here = strdup(s->file);
-	_cleanup_json_ json_t *env = json_object();
-	struct program p = { .all = all,
-		.s = s,
-		.short_name = order_program(s),
-		.fn = fn,
-		.arg = arg,
-		.job = ret,
-		.here = here,
-		.env = env,
-		.n = 1 };
+	_cleanup_json_ json_t *env = json_object(), *envs = json_array();
+	struct program p = program_new(all, s, env, fn, arg);
 
-	*ret = (struct import_job){ .doc = json_object(), .notes = json_object() };
-	p.group = p.short_name;
-	if (group)
-		p.group = group->name + 6 + strspn(group->name + 6, " \t");
-	gethostname(p.host, sizeof(p.host) - 1);
-	ret->name = order_job_name(p.short_name);
-	if (!here || !ret->name || !ret->doc || !ret->notes ||
+	*ret = (struct import_job){ .doc = json_object(),
+		.notes = json_object(),
+		.name = order_job_name(p.short_name),
+		.disabled = !s->starts };
+	p.job = ret;
+	if (!ret->name || !ret->doc || !ret->notes ||
 		asprintf(&ret->from, "[%s], %s:%d", s->name, s->file, s->line) < 0)
 		return -ENOMEM;
-	if (strrchr(here, '/'))
-		strrchr(here, '/')[strrchr(here, '/') == here] = '\0';
 	if (strcmp(ret->name, p.short_name) != 0)
 		program_problem(&p, s, NULL, "the job is called %s", ret->name);
 	if (!order_goes_alone(s))
 		program_problem(&p, s, NULL,
 			"nothing sends it events or opens its socket here: the job is disabled");
-	program_add_env(&p, section_find(top, "environment"), 0, env);
-	p.n = program_int(&p, "numprocs", 1);
-	p.first = program_int(&p, "numprocs_start", 0);
-	ret->group = group ? strdup(p.group) : NULL;
-	ret->disabled = !program_bool(&p, "autostart", true) || !order_goes_alone(s);
+	if (program_processes(&p, envs) < 0)
+		return -EINVAL;
+	ret->group = order_group(all, p.short_name) ? strdup(p.group) : NULL;
 	json_put(ret->doc, "name", json_string(ret->name));
 	program_after(&p);
 	program_inherit(&p, "user", "user");
@@ -611,14 +687,14 @@ void import_job_fini(struct import_job *j)
 	*j = (struct import_job){ 0 };
 }
 
-void import_others(const struct sections *all, sections_problem_fn fn, void *arg)
+void import_begin(struct sections *all, sections_problem_fn fn, void *arg)
 {
 	static const char *const own[] = { "supervisord", "supervisorctl", "unix_http_server",
 		"inet_http_server", "include" };
 	const struct program p = { .all = all, .fn = fn, .arg = arg };
 
 	for (size_t i = 0; i < all->n; i++) {
-		const struct section *s = &all->items[i];
+		struct section *s = &all->items[i];
 		bool known = order_program(s) != NULL || !strncmp(s->name, "rpcinterface:", 13);
 
 		for (size_t k = 0; k < sizeof(own) / sizeof(own[0]); k++)
@@ -626,6 +702,8 @@ void import_others(const struct sections *all, sections_problem_fn fn, void *arg
 		if (sections_find(all, s->name) != s)
 			program_problem(&p, s, NULL,
 				"comes again, and only the last one of a name is used");
+		else if (order_program(s))
+			program_order(all, s, fn, arg);
 		if (!strncmp(s->name, "group:", 6))
 			program_problem(&p, s, NULL,
 				"its programs become jobs of their own, which are not started or "

@@ -21,10 +21,12 @@ struct import_job {
 	char *group;   /* of supervisord, or NULL */
 };
 
-/* Names sections and keys that belong to no program and have no counterpart. */
-void import_others(const struct sections *all, sections_problem_fn fn, void *arg);
-/* fn: called for all of s that has no counterpart. Returns 0, -EINVAL where the program has no
- * command that can be read (a problem, too), or -ENOMEM; free ret in any case. */
+/* Names sections that belong to no program and have no counterpart, and finds out when each program
+ * starts. */
+void import_begin(struct sections *all, sections_problem_fn fn, void *arg);
+/* After import_begin(). fn: called for all of s that has no counterpart. Returns 0, -EINVAL where
+ * the program has no command that can be read (a problem, too), or -ENOMEM; free ret in any case.
+ */
 _must_check_ int import_job_make(const struct sections *all, struct section *s,
 	sections_problem_fn fn, void *arg, struct import_job *ret);
 void import_job_fini(struct import_job *j);

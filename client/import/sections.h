@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct section_key {
 	char *name; /* in lower case */
@@ -28,6 +29,9 @@ struct section {
 	int line;
 	struct section_key *keys;
 	size_t n;
+	/* For the caller: */
+	int64_t rank; /* lower ones start before */
+	bool starts;  /* by itself */
 };
 
 struct sections {

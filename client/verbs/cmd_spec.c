@@ -271,7 +271,7 @@ int cmd_import(struct ctl *ctl, struct args *args)
 
 	if (sections_read(&conf, args->argv[0], import_problem, &im, &err) < 0)
 		return ctl_error(ctl, CTL_REFUSED, "%s", err.text);
-	import_others(&conf, import_problem, &im);
+	import_begin(&conf, import_problem, &im);
 	for (size_t i = 0; i < conf.n; i++) {
 		struct section *s = &conf.items[i];
 		int one = 0;

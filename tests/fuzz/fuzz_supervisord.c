@@ -62,7 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!text || sections_parse(&all, "/etc/fuzz.conf", text, on_problem, &problems) < 0)
 		abort();
-	import_others(&all, on_problem, &problems);
+	import_begin(&all, on_problem, &problems);
 	for (size_t i = 0; i < all.n; i++)
 		if (order_program(&all.items[i]))
 			check_program(&all, &all.items[i]);

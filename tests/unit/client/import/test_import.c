@@ -7,9 +7,14 @@
 #include "common/base/cleanup.h"
 
 #include <check.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define ALONE "nothing sends it events or opens its socket here: the job is disabled\n"
+#define LISTENER "1: [eventlistener:a]: " ALONE
+#define FCGI "1: [fcgi-program:a]: " ALONE
 
 static char problems[4096];
 
@@ -97,13 +102,19 @@ START_TEST(sections_have_long_lines_comments_and_continuations)
 }
 END_TEST
 
+/* Makes the job of the first section. What is below "---" stands in a file of another directory. */
 static void assert_job(const char *text, const char *key, const char *expected, const char *said)
 {
 	_cleanup_(sections_fini) struct sections s = { 0 };
+	const char *main = strstr(text, "---\n");
+	_cleanup_free_ char *first = strndup(text, main ? (size_t)(main - text) : strlen(text));
 	struct import_job job = { 0 };
 
 	problems[0] = '\0';
-	ck_assert_int_eq(sections_parse(&s, "/etc/f", text, on_problem, NULL), 0);
+	ck_assert_int_eq(sections_parse(&s, "/etc/f", first, on_problem, NULL), 0);
+	if (main)
+		ck_assert_int_eq(sections_parse(&s, "/main/f", main + 4, on_problem, NULL), 0);
+	import_begin(&s, on_problem, NULL);
 	ck_assert_int_eq(import_job_make(&s, &s.items[0], on_problem, NULL, &job), 0);
 	assert_json(json_incref(json_object_get(job.doc, key)), expected);
 	ck_assert_str_eq(problems, said);
@@ -181,6 +192,74 @@ START_TEST(lower_priorities_start_before)
 }
 END_TEST
 
+START_TEST(listeners_start_first)
+{
+	assert_job("[eventlistener:a]\ncommand=a\n[program:b]\npriority=5\n"
+		   "[program:c]\npriority=-2\n",
+		"after", "[\"c\"]", LISTENER);
+	assert_job(
+		"[fcgi-program:a]\ncommand=a\n[program:b]\npriority=5\n", "after", "[\"b\"]", FCGI);
+	assert_job("[eventlistener:a]\ncommand=a\npriority=6\n[program:b]\npriority=5\n", "after",
+		"[\"b\"]", LISTENER);
+}
+END_TEST
+
+START_TEST(priorities_see_the_environment_of_supervisord)
+{
+	assert_job("[program:a]\ncommand=a\npriority=4\n[program:b]\npriority=%(ENV_P)s\n"
+		   "[program:c]\npriority=3\nautostart=%(ENV_OFF)s\n[program:d]\npriority=2\n"
+		   "[supervisord]\nenvironment=P=5,OFF=false\n",
+		"after", "[\"d\"]", "");
+	assert_job("[program:a]\ncommand=a\npriority=4x\n[program:b]\npriority=%(ENV_NOT_THERE)s\n"
+		   "[program:c]\npriority=998\n[program:d]\n[group:g]\npriority=\nprograms=b,d\n",
+		"after", "[\"c\"]",
+		"3: [program:a] priority: expected a number, got \"4x\"\n"
+		"5: [program:b] priority: %(ENV_NOT_THERE)s is not known here: it stays as it is\n"
+		"5: [program:b] priority: expected a number, got \"%(ENV_NOT_THERE)s\"\n"
+		"10: [group:g] priority: expected a number, got \"\"\n"
+		"9: [group:g]: its programs become jobs of their own, which are not started or stopped "
+		"together\n");
+}
+END_TEST
+
+START_TEST(inherited_values_are_read_as_in_their_section)
+{
+	char second[64];
+
+	snprintf(second, sizeof(second), "\"%s\"", getpwuid(1)->pw_name);
+	assert_job("[program:a]\ncommand=a\n[supervisord]\nuser=1\n", "user", second, "");
+	assert_job("[program:a]\ncommand=a\n[supervisord]\nuser=0\n", "user", "none", "");
+	assert_job("[program:a]\ncommand=a\n[supervisord]\nuser=4294967294\n", "user",
+		"\"4294967294\"",
+		"4: [supervisord] user: no user here has the number 4294967294: write its name\n");
+	assert_job("[program:a]\ncommand=%(here)s/a\n---\n[supervisord]\ndirectory=%(here)s/d\n",
+		"cwd", "\"/main/d\"", "");
+	assert_job("[program:a]\ncommand=%(here)s/a %(ENV_D)s\n---\n[supervisord]\n"
+		   "environment=D=%(here)s\n",
+		"roles", "[{\"command\":[\"/etc/a\",\"/main\"],\"env\":{\"D\":\"/main\"}}]", "");
+	assert_job("[program:a]\ncommand=a\n[supervisord]\ndirectory=/%(program_name)s\n", "cwd",
+		"\"/%(program_name)s\"",
+		"4: [supervisord] directory: %(program_name)s is not known here: it stays as it is\n");
+}
+END_TEST
+
+START_TEST(some_keys_see_the_environment_of_the_program)
+{
+	assert_job("[program:a]\ncommand=a\ndirectory=/%(ENV_D)s\nenvironment=D=own\n"
+		   "[supervisord]\nenvironment=D=theirs\n",
+		"cwd", "\"/own\"", "");
+	assert_job("[program:a]\ncommand=a\nenvironment=D=none\nstdout_logfile=%(ENV_D)s\n"
+		   "stderr_logfile=%(ENV_D)s\n",
+		"logs", "{\"dir\":\"/dev/null\"}", "");
+	assert_job("[program:a]\ncommand=a\numask=0%(ENV_D)s\nenvironment=D=77\n"
+		   "[supervisord]\nenvironment=D=22\n",
+		"umask", "\"022\"", "");
+	assert_job("[program:a]\ncommand=a\nnumprocs=2\ndirectory=/%(ENV_D)s\n"
+		   "environment=D=d%(process_num)d\n",
+		"cwd", "\"/d0\"", "4: [program:a] directory: all workers have that of process 0\n");
+}
+END_TEST
+
 START_TEST(what_supervisord_gives_its_processes_stays)
 {
 	assert_job("[program:a]\ncommand=%(ENV_B)s %(ENV_C)s\nnumprocs=2\n"
@@ -213,6 +292,10 @@ int main(void)
 	tcase_add_test(t, files_have_no_characters_that_yaml_refuses);
 	tcase_add_test(t, what_supervisord_gives_its_processes_stays);
 	tcase_add_test(t, lower_priorities_start_before);
+	tcase_add_test(t, listeners_start_first);
+	tcase_add_test(t, priorities_see_the_environment_of_supervisord);
+	tcase_add_test(t, inherited_values_are_read_as_in_their_section);
+	tcase_add_test(t, some_keys_see_the_environment_of_the_program);
 	suite_add_tcase(s, t);
 	runner = srunner_create(s);
 	srunner_run_all(runner, CK_ENV);
