@@ -157,7 +157,8 @@ static int watcher_new(struct loop *loop)
 	watcher->loop = loop;
 	watcher->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	if (watcher->fd < 0) {
-		log_warning("no inotify (%m): looking at log files four times a second");
+		log_warning("no inotify (%m%s): looking at log files four times a second",
+			errno == EMFILE ? ", see fs.inotify.max_user_instances" : "");
 		r = 0;
 	} else {
 		r = loop_fd_new(
