@@ -60,6 +60,11 @@ NUMBER_OF(step_of, item->of, "step")
 NUMBER_OF(speed_of, item->of, "steps_per_s")
 TEXT_OF(last_of, "last_line")
 
+static const char *job_state_of(const struct top_item *item)
+{
+	return job_unready(item->of) ? "not ready" : state_of(item);
+}
+
 static double workers_of(const struct top_item *item)
 {
 	return job_workers(item->of, NULL);
@@ -107,7 +112,8 @@ static void name_cell(struct table *t, const struct top_item *item)
 
 static void state_cell(struct table *t, const struct top_item *item)
 {
-	table_cell(t, color_state(state_of(item)), state_of(item));
+	table_cell(t, job_unready(item->of) ? COLOR_YELLOW : color_state(state_of(item)),
+		job_state_of(item));
 }
 
 static void attempt_cell(struct table *t, const struct top_item *item)
@@ -257,7 +263,7 @@ static void last_cell(struct table *t, const struct top_item *item)
 
 const struct top_column top_job_columns[] = {
 	{ "JOB", TABLE_SHRINK, 0, NULL, name_of, name_cell },
-	{ "STATE", 0, 0, NULL, state_of, state_cell },
+	{ "STATE", 0, 0, NULL, job_state_of, state_cell },
 	{ "ATT", TABLE_RIGHT | TABLE_DROP(6), TOP_FALLS, attempt_of, NULL, attempt_cell },
 	{ "RST", TABLE_RIGHT | TABLE_DROP(5), TOP_FALLS, restarts_of, NULL, restarts_cell },
 	{ "RANKS", TABLE_RIGHT | TABLE_DROP(3), TOP_FALLS, workers_of, NULL, workers_cell },

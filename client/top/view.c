@@ -285,7 +285,8 @@ static void view_workers(struct top *t, struct top_frame *f)
 
 	snprintf(left, sizeof(left), "%s", name ? name : t->open_run);
 	if (state)
-		snprintf(left, sizeof(left), "%.200s - %s %s", name ? name : t->open_run, state,
+		snprintf(left, sizeof(left), "%.200s - %s%s %s", name ? name : t->open_run, state,
+			job_unready(t->open_job) ? ", not ready," : "",
 			time_text_since(t->now_us, job_since_us(t->open_job), since));
 	put_head(t, f, left, time_text_clock(t->now_us, true, clock));
 	text[0] = '\0';

@@ -453,7 +453,9 @@ START_TEST(what_is_rare_takes_no_column)
 	see(24, 100);
 	for (size_t i = 0; i < 4; i++)
 		ck_assert(!sees(rare[i]));
+	ck_assert(!sees("not ready"));
 	json_object_set_new(beating, "silent_workers", json_integer(2));
+	json_object_set_new(beating, "ready", json_false());
 	jobs = json_pack("[o, o]", job("job0", "running", 4), beating);
 	top_list_take(&t.jobs, jobs, t.now_ms, t.now_us);
 	json_decref(jobs);
@@ -462,7 +464,8 @@ START_TEST(what_is_rare_takes_no_column)
 	see(24, 100);
 	for (size_t i = 0; i < 4; i++)
 		ck_assert(sees(rare[i]));
-	ck_assert(sees("2 late") && sees("3.0M") && sees("1.50") && sees("loss 1"));
+	ck_assert(sees("not ready") && sees("2 late") && sees("3.0M") && sees("1.50") &&
+		  sees("loss 1"));
 	ck_assert_int_eq(frame.lines[2].look, TOP_TITLES);
 	ck_assert_int_eq(frame.lines[3].look, TOP_SELECTED);
 	t.color = true;
