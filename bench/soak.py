@@ -392,7 +392,8 @@ def svg(samples):
     end = samples[-1]["s"]
     total = len(PANELS) * (height + 34) + 30
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {total}" font-family="sans-serif"'
-           ' font-size="12">', f'<rect width="{width}" height="{total}" fill="#fff"/>']
+           ' font-size="12">', "<!-- SPDX-License-Identifier: Apache-2.0 -->",
+           f'<rect width="{width}" height="{total}" fill="#fff"/>']
     for i, p in enumerate(PANELS):
         y = 24 + i * (height + 34)
         values = [s[p.key] for s in samples]
