@@ -30,6 +30,7 @@ struct log_index {
 	uint64_t look_ms;  /* 0: the file is watched */
 	uint64_t began_us; /* time of the last record of a first write */
 	bool full, vanished;
+	bool own_clock; /* the file system has the clock of this host */
 	dev_t dev;
 	ino_t ino;
 };
@@ -140,14 +141,22 @@ static uint64_t modified_us(const struct stat *st)
 	return (uint64_t)st->st_mtim.tv_sec * 1000000 + st->st_mtim.tv_nsec / 1000;
 }
 
+/* Whether the file was written within the last second, by the clock of this host. */
+static bool is_fresh(const struct stat *st, uint64_t now)
+{
+	uint64_t us = modified_us(st);
+
+	return us <= now && now - us < LOG_INDEX_EVERY_MS * 1000;
+}
+
 /* A write began. The file's modification time is that of the kernel's last tick, so not after the
  * write. A remote file system may have another clock: if its time is ahead, or a second old, now
- * replaces it. */
+ * replaces it. Where the clock is this host's, the agent may have been kept from looking. */
 static void open_second(struct log_index *i, const struct stat *st)
 {
 	uint64_t now = loop_real_us(), us = modified_us(st);
 
-	i->began_us = us <= now && now - us < LOG_INDEX_EVERY_MS * 1000 ? us : now;
+	i->began_us = us <= now && (i->own_clock || is_fresh(st, now)) ? us : now;
 	add_record(i, i->size, i->began_us);
 }
 
@@ -251,6 +260,7 @@ int log_index_add(struct log_indexes *x, const char *path, int rank, struct log_
 	*i = (struct log_index){ .set = x,
 		.rank = rank,
 		.size = st.st_size,
+		.own_clock = is_fresh(&st, loop_real_us()), /* the file is new */
 		.next = x->all,
 		.dev = st.st_dev,
 		.ino = st.st_ino };

@@ -181,6 +181,37 @@ START_TEST(a_file_that_grows_gets_two_records_a_second)
 }
 END_TEST
 
+static void set_age(int fd, int64_t seconds)
+{
+	int64_t us = (int64_t)loop_real_us() - seconds * 1000000;
+	const struct timespec at = { .tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000 };
+
+	ck_assert_int_eq(futimens(fd, (const struct timespec[]){ at, at }), 0);
+}
+
+/* A file that is not new may be on a file system with another clock. */
+START_TEST(a_line_that_is_seen_late_has_the_time_of_a_new_file)
+{
+	const char *path = logtest_path(&t, "stdout.log");
+	int64_t before = (int64_t)loop_real_us();
+	struct log_index *index;
+	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+
+	if (_i == 1)
+		set_age(fd, 100);
+	ck_assert_int_eq(log_index_add(set, path, 5, &index), 0);
+	logtest_say(fd, "one\n");
+	set_age(fd, 5);
+	LOGTEST_UNTIL(&t, load("stdout.idx") == 1);
+	if (_i == 0)
+		ck_assert_int_le(table.entries[0].time_us, before - 3000000);
+	else
+		ck_assert_int_ge(table.entries[0].time_us, before);
+	log_index_free(index);
+	close(fd);
+}
+END_TEST
+
 START_TEST(lines_written_just_before_the_end_have_a_time)
 {
 	const char *path = logtest_path(&t, "stdout.log");
@@ -274,6 +305,7 @@ int main(void)
 	tcase_add_test(c, lines_of_a_burst_stay_together);
 	tcase_add_test(c, a_clock_that_goes_back_and_a_truncated_file_do_no_harm);
 	tcase_add_test(c, a_file_that_grows_gets_two_records_a_second);
+	tcase_add_loop_test(c, a_line_that_is_seen_late_has_the_time_of_a_new_file, 0, 2);
 	tcase_add_test(c, lines_written_just_before_the_end_have_a_time);
 	tcase_add_test(c, room_is_reserved_ahead_of_the_writer);
 	tcase_add_test(c, a_full_disk_is_reported_before_a_write_fails);
