@@ -2,12 +2,10 @@
 """Rows of what people and monitoring systems look at: metrics that are read each second, top, and the picture
 of a long run. The targets are shares of a processor and sizes; no peer has the like."""
 
-import http.client
 import json
 import os
 import pty
 import resource
-import socket
 import struct
 import subprocess
 import termios
@@ -16,6 +14,7 @@ import time
 from fcntl import ioctl
 
 import harness
+from unix_http import UnixHttp
 
 SCREEN = struct.pack("HHHH", 24, 80, 0, 0)
 
@@ -28,16 +27,6 @@ def cpu_s(pids):
             with open(f"/proc/{pid}/task/{thread}/schedstat") as f:
                 total += int(f.read().split()[0])
     return total / 1e9
-
-
-class UnixHttp(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("localhost")
-        self.path = str(path)
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect(self.path)
 
 
 class Seen:

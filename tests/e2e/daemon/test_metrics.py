@@ -14,20 +14,10 @@ import pytest
 
 from harness import ROOT, as_user, have, is_root, other_user, spec, wait_file, wait_for
 from several_hosts import free_port
+from unix_http import UnixHttp
 
 EXAMPLES = ROOT / "examples" / "monitoring"
 SAMPLE = re.compile(r'^([a-z_]+)(?:\{(.*)\})? (\S+)$')
-
-
-class UnixHttp(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("localhost")
-        self.path = str(path)
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(60)
-        self.sock.connect(self.path)
 
 
 def get(connection, path):

@@ -170,13 +170,18 @@ def test_a_host_without_the_records_begins_anew_and_says_who_had_them(box):
     assert why.endswith(f':_host_node0,_which_led_the_group,_with_host_node{deputy},_was_lost"'), why
 
 
-def test_etcd_gets_no_note_of_records_that_are_not_on_the_disk(box):
-    etcd = LocalEtcd(box)
+def two_hosts(box, etcd, durable):
+    """A group of two hosts with a queue, and their daemons; the first leads."""
     group = HostsHands(box, {
-        "name": "job", "roles": [{**spec("hang")["roles"][0], "replicas": 2}], "queue": {"durable": True},
+        "name": "job", "roles": [{**spec("hang")["roles"][0], "replicas": 2}], "queue": {"durable": durable},
         "restart": {"max": 5}, "stop": {"timeout": "200ms"}, "rendezvous": {
             "backend": "etcd", "endpoints": etcd.url, "nodes": "1:2", "lease": f"{LEASE_MS}ms"}}, hosts=2)
-    head, other = group.daemon.daemons
+    return group, *group.daemon.daemons
+
+
+def test_etcd_gets_no_note_of_records_that_are_not_on_the_disk(box):
+    etcd = LocalEtcd(box)
+    group, head, other = two_hosts(box, etcd, True)
     noted = wait_for(lambda: "deputy" in (etcd.value("/edition") or {}) and etcd.value("/edition"),
                      box.dir, what="an edition with the deputy")
     c, w = Coordinator(head.socket, "job"), group.hand("worker:0")
@@ -206,11 +211,7 @@ def test_etcd_gets_no_note_of_records_that_are_not_on_the_disk(box):
 @pytest.mark.parametrize("durable", [True, False], ids=["durable", "not-durable"])
 def test_callers_on_other_hosts_learn_that_the_host_that_leads_is_lost(box, durable):
     etcd = LocalEtcd(box)
-    group = HostsHands(box, {
-        "name": "job", "roles": [{**spec("hang")["roles"][0], "replicas": 2}], "queue": {"durable": durable},
-        "restart": {"max": 5}, "stop": {"timeout": "200ms"}, "rendezvous": {
-            "backend": "etcd", "endpoints": etcd.url, "nodes": "1:2", "lease": f"{LEASE_MS}ms"}}, hosts=2)
-    head, other = group.daemon.daemons
+    group, head, other = two_hosts(box, etcd, durable)
     c, w = Coordinator(other.socket, "job"), group.hand("worker:0")
     tasks = c.submit_many(["a", "b"])
     w.finish(w.work(), "A")
