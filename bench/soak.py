@@ -117,7 +117,7 @@ class Logs:
                 found = LINE.fullmatch(line) or AGAIN.search(line)
                 if found is None:
                     if re.fullmatch(rb"end \d+", line):
-                        expected = 0  # a worker that is started again within the attempt begins anew
+                        expected = 0  # the agent may start the worker again, which counts from 0
                         continue
                     self.wrong.append(f"{path}:{at + 1}: {line[:200]!r}")
                     return

@@ -207,7 +207,7 @@ static void member_on_lease(void *arg)
 		member_arm_lease(m);
 }
 
-/* A clock that drifts, or is led back slowly, is told of now and then, one that jumps at once. */
+/* This host tells of a clock that jumps at once, and of one that drifts every ten minutes. */
 static bool member_clock_differs(const struct member *m, int64_t offset_us)
 {
 	int64_t by = llabs(offset_us - m->told_offset_us);

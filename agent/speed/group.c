@@ -194,7 +194,7 @@ static void group_compare_role(struct speed_group *g, size_t role, uint64_t numb
 	}
 	pace_look(g->all, n, window_ms, pace_moment_us(number, window_ms) / 1000);
 	behind = pace_behind(g->all, n);
-	/* One that is ahead may have been looked at too late. */
+	/* A host under load looks late, and its workers then seem to be ahead. */
 	g->apart[role] = g->apart[role] || behind < 0 || behind > 1;
 	n = on_notice ? 0 : pace_known(g->all, n, window_ms);
 	pace_compare(g->all, n, !g->apart[role], g->opt.limit, window_ms);
@@ -250,7 +250,7 @@ int speed_group_hear(struct speed_group *g, int first_rank, int n, const json_t 
 	uint64_t now_us, bool on_notice, struct error *err)
 {
 	const json_t *looks = json_get_array(steps, "looks"), *look;
-	/* One that is due more than a window from now is by a clock that was set ahead. */
+	/* A host whose clock was set ahead sends looks with numbers beyond this. */
 	uint64_t window_ms = g->opt.window_ms,
 		 most = pace_next(now_us, window_ms) + STEP_WINDOW_SHARE;
 	int r = group_check(looks, n, err);

@@ -292,7 +292,7 @@ static void speed_worker_exited(struct supervisor *sv, struct worker *w)
 	struct speed_steps steps;
 	struct speed_worker *s;
 
-	/* One that made no step, and that nobody looked at, needs no entry. */
+	/* A worker needs no entry if it made no step and has not been looked at. */
 	if (!sp || !w->token || (!speed_known(sp, w) && !speed_read(sp, w, &steps)))
 		return;
 	s = speed_entry(sp, w);

@@ -336,7 +336,7 @@ class Stream(Generic[_T]):
         """A reader that is cancelled leaves the step under way, for the next reader."""
         if self._doing is None:
             self._doing = asyncio.ensure_future(self._do(self._flow.step))
-            # Its error may come when nobody reads any more.
+            # The step may fail while no task reads, and asyncio would complain.
             self._doing.add_done_callback(lambda step: step.cancelled() or step.exception())
         doing = self._doing
         await asyncio.wait({doing})

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Hosts with the same number of workers each, which make steps of `took` seconds, one host later
- * than the others; each look is told in batches to the head, which names stragglers. */
+ * than the others. They send their looks in batches to the head, which names stragglers. */
 
 enum { HOSTS = 16, WINDOW_MS = 60000, FIRST = 1000000 };
 
@@ -210,7 +210,7 @@ START_TEST(a_host_that_makes_fewer_steps_is_named)
 }
 END_TEST
 
-/* One that makes no step tells nothing, and is the one that is slow. */
+/* A host sends nothing while its worker makes no step. */
 START_TEST(a_host_that_stands_still_is_named)
 {
 	begin(1);

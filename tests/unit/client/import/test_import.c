@@ -102,7 +102,7 @@ START_TEST(sections_have_long_lines_comments_and_continuations)
 }
 END_TEST
 
-/* Makes the job of the first section. What is below "---" stands in a file of another directory. */
+/* Makes the job of the first section. The text below "---" is a file of another directory. */
 static void assert_job(const char *text, const char *key, const char *expected, const char *said)
 {
 	_cleanup_(sections_fini) struct sections s = { 0 };
