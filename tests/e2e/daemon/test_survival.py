@@ -110,8 +110,8 @@ def test_events_while_elasticd_is_away_are_known_afterwards(box, daemon):
     assert daemon.until_attempt(restarting, 1)["restarts"] == 1
     seqs = [e["seq"] for e in daemon.events(r1)]
     assert seqs == list(range(1, len(seqs) + 1)), "a gap in the history"
-    assert daemon.status(r2)["state"] == "succeeded"
-    job = daemon.status(r3)
+    assert daemon.wait(r2)["state"] == "succeeded"  # a guard may still be ending
+    job = daemon.wait(r3)
     assert (job["state"], job["verdict"]["exit_status"]) == ("failed", 9)
     assert job["verdict"]["root_cause"]["message"] == "while away"
     with daemon.connect() as v:
