@@ -71,9 +71,9 @@ submake = $(MAKE) $(if $(filter -j%,$(MAKEFLAGS)),,-j$(PROCESSORS)) --no-print-d
 build_in = @mkdir -p $(1) && cp -p $(B)/config.mk $(1)/
 build_as = +@nice -n 5 $(SUMMARY) run $(RESULTS) $(1) $(submake) B=$(2)
 
-# Instrumented code is looked at rather than fast, and tests even less so; a compiler takes half as
-# long then. Of debug information it has what a report shows: functions and lines.
-plain_code = CFLAGS='$(patsubst -g%,-g1,$(filter-out -O%,$(CFLAGS))) -O1' TEST_CFLAGS=-O0
+# Instrumented code is looked at rather than fast; a compiler takes half as long then. Of debug
+# information it has what a report shows: functions and lines.
+plain_code = CFLAGS='$(patsubst -g%,-g1,$(filter-out -O%,$(CFLAGS))) -O1'
 
 # Check gives a test 4 s by itself: too little for a machine that has other things to do.
 PATIENT := CK_TIMEOUT_MULTIPLIER=150

@@ -108,17 +108,18 @@ static const char *const rules[] = { "'restart': {'max': 1}", "'restart': {'max'
 START_TEST(segments_and_quarantines_have_to_agree_but_no_topologies)
 {
 	struct error err = { 0 };
-	static const char *const job = "{'rendezvous': {'nodes': 4, 'endpoints': 'n', %s}, "
-				       "'roles': [{'name': 'a', 'command': ['x']}]}";
+#define TOPOLOGY_JOB                                          \
+	"{'rendezvous': {'nodes': 4, 'endpoints': 'n', %s}, " \
+	"'roles': [{'name': 'a', 'command': ['x']}]}"
 	char texts[3][512];
 
-	snprintf(texts[0], sizeof(texts[0]), job, "'segment': 2, 'topology': 'p1'");
-	snprintf(texts[1], sizeof(texts[1]), job, "'segment': 2, 'topology': 'p2'");
-	snprintf(texts[2], sizeof(texts[2]), job, "'segment': 4, 'topology': 'p1'");
+	snprintf(texts[0], sizeof(texts[0]), TOPOLOGY_JOB, "'segment': 2, 'topology': 'p1'");
+	snprintf(texts[1], sizeof(texts[1]), TOPOLOGY_JOB, "'segment': 2, 'topology': 'p2'");
+	snprintf(texts[2], sizeof(texts[2]), TOPOLOGY_JOB, "'segment': 4, 'topology': 'p1'");
 	ck_assert_int_eq(differ(texts[0], texts[1], &err), 0);
 	ck_assert_int_eq(differ(texts[0], texts[2], &err), -EINVAL);
 	ck_assert_str_eq(err.field, "rendezvous.segment");
-	snprintf(texts[2], sizeof(texts[2]), job, "'segment': 2, 'quarantine': 'off'");
+	snprintf(texts[2], sizeof(texts[2]), TOPOLOGY_JOB, "'segment': 2, 'quarantine': 'off'");
 	ck_assert_int_eq(differ(texts[0], texts[2], &err), -EINVAL);
 	ck_assert_str_eq(err.field, "rendezvous.quarantine");
 }
