@@ -129,6 +129,7 @@ lint_suites := $(foreach c,$(LINT),lint/$c tests/tools/lint $c<end>)lint/warning
 .PHONY: check run-check check-unit check-e2e check-valgrind lint
 check: run-check
 	$(total)
+run-check: export ELASTIC_CHECK := 1
 run-check: built
 	$(begin)
 	$(call run_list,$(check_suites)$(unit_suites)$(lint_suites))

@@ -23,6 +23,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes several seconds")
     config.addinivalue_line("markers", "seconds(n): this test may take n seconds")
     config.addinivalue_line("markers", "root: needs to be root")
+    config.addinivalue_line("markers", "ci: costs seconds of CPU, so ./bootstrap check leaves it to CI")
     config.addinivalue_line("markers", "all: a part of ./bootstrap all alone")
     faulthandler.enable()
 
@@ -41,7 +42,11 @@ def pytest_sessionstart(session):
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    if "ELASTIC_CHECK" in os.environ:
+        left = [item for item in items if item.get_closest_marker("ci")]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in left]
     for item in items:
         if item.get_closest_marker("root") and not harness.is_root():
             item.add_marker(pytest.mark.skip(reason="needs root"))

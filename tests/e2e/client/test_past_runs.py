@@ -78,6 +78,7 @@ def test_a_run_is_drawn_by_elasticd_and_from_its_files(box, daemon, runs):
         assert failed.rc == 1 and failed.err and not failed.out, failed
 
 
+@pytest.mark.ci
 def test_the_page_zooms_in_a_browser(box, daemon, runs):
     browser = next((b for b in BROWSERS if have(b)), None)
     if not browser:

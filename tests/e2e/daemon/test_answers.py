@@ -117,6 +117,7 @@ def request(method, **parameters):
     return json.dumps({"method": IFACE + method, "parameters": parameters}).encode() + b"\0"
 
 
+@pytest.mark.ci
 def test_answers_that_fill_a_connection_end_nobody_twice(box, daemon):
     """More than a connection holds is sent amid a call, and not at its end."""
     name = stubborn(box, daemon, replicas=1)

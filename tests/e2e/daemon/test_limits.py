@@ -161,6 +161,7 @@ def test_connections_that_never_read_take_a_bounded_part_of_memory(shared):
     assert rss(shared.pid) < before + 60 * MIB
 
 
+@pytest.mark.ci
 @pytest.mark.root
 @pytest.mark.skipif(SANITIZED, reason="a sanitizer's memory is its own")
 def test_several_users_together_take_a_bounded_part_of_memory(shared):
@@ -224,7 +225,8 @@ def reads_an_ended_run(daemon):
     assert daemon.call("Events", job=job["run"])["events"]
 
 
-# Those that leave go through all that those that stay do: one of both is enough under sanitizers.
+# Readers that leave go through all that the others do: one kind is enough under sanitizers.
+@pytest.mark.ci
 @pytest.mark.root
 @pytest.mark.parametrize("what", ["leave"] if SANITIZED and not ALL else ["stay", "leave"])
 def test_stopped_readers_of_ended_runs_lock_out_no_other_user(box, shared, what):
@@ -319,6 +321,7 @@ signal.pause()
 """
 
 
+@pytest.mark.ci
 @pytest.mark.root
 @pytest.mark.skipif(SANITIZED, reason="a sanitizer's memory is its own")
 def test_states_of_agents_take_a_bounded_part_of_memory(box, shared):
@@ -352,6 +355,7 @@ def large_states(daemon, count, size):
     return runs
 
 
+@pytest.mark.ci
 @pytest.mark.skipif(SANITIZED, reason="a sanitizer's memory is its own")
 def test_states_of_ended_runs_leave_memory_after_the_answer(daemon):
     before = rss(daemon.pid)

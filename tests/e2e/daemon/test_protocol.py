@@ -346,6 +346,7 @@ def test_a_thousand_connections(daemon):
     wait_for(lambda: len(descriptors(daemon.pid)) < 60, what="the descriptors to be closed")
 
 
+@pytest.mark.ci
 def test_a_slow_reader_of_events_slows_nobody(box, daemon):
     with daemon.connect() as slow:
         slow.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

@@ -202,6 +202,7 @@ def test_jobs_side_by_side_do_not_touch_each_other(box, daemon):
         assert job["state"] == "running" and job["attempt"] == 0
 
 
+@pytest.mark.ci
 def test_many_jobs_one_after_the_other_leave_no_process(box, daemon):
     runs = [daemon.submit(spec("exit:0"))[1] for _ in range((100 if ALL else 40) // SLOWER)]
     assert {daemon.wait(run)["state"] for run in runs} == {"succeeded"}

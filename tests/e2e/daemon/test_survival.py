@@ -156,6 +156,7 @@ def test_a_name_stays_taken_over_a_restart(daemon):
     assert e.value.name == "AlreadyExists"
 
 
+@pytest.mark.ci
 @pytest.mark.slow
 def test_killed_at_many_moments_of_a_start(box, daemon):
     """A job whose start was answered is there afterwards; one that was not may be, but never half."""
@@ -447,6 +448,7 @@ def test_a_run_that_is_over_is_known_without_the_files_of_its_user(daemon):
         assert (status["state"], status["verdict"]) == (job["state"], job["verdict"])
 
 
+@pytest.mark.ci
 def test_files_that_take_long_to_read_do_not_hold_up_the_start(box, daemon):
     """Of runs that are not over some are read, as long as there is time; of the others all comes to light."""
     runs = [daemon.submit(spec(f"mark:{box.path('m')}", f"wait-file:{box.path('go')}" if i % 2 else "hang",

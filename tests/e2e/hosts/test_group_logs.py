@@ -183,6 +183,7 @@ def rss_kb(pid):
         return sum(int(line.split()[1]) for line in f if line.startswith("Private_Dirty"))
 
 
+@pytest.mark.ci
 def test_a_reader_that_does_not_read_fills_no_memory_and_misses_nothing(box, group_of):
     """64 MiB on a host that does not lead, read on another one that does not, either."""
     count, size = 64 * 1024, 1024

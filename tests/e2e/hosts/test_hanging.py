@@ -5,6 +5,8 @@ import os
 import pathlib
 import signal
 
+import pytest
+
 from beating import job_of, worker
 from harness import wait_for
 from shared_hosts import HostsGroup
@@ -22,6 +24,7 @@ def saved(daemon, job):
     return sorted(pathlib.Path(daemon.status(job)["log_dir"]).glob("attempt_0/*/hang/why.txt"))
 
 
+@pytest.mark.ci
 def test_the_workers_of_all_hosts_are_saved_before_they_are_ended(box):
     group = hanging(box, 3)
     daemons = group.daemon.daemons

@@ -286,6 +286,7 @@ def test_a_worker_whose_own_restarts_are_used_up_fails_the_group(box, up):
     assert {a for _, _, a in ranks(up)} == {0}
 
 
+@pytest.mark.ci
 def test_a_worker_that_hangs_fails_as_on_one_host(box, up):
     group = Group(box, "2")
     for _ in range(2):

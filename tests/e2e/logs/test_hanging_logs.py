@@ -56,6 +56,7 @@ def test_a_job_whose_log_directory_begins_to_hang_ends_by_itself(box, daemon):
         wait_gone(guard)
 
 
+@pytest.mark.ci
 def test_a_job_in_a_directory_that_hangs_delays_no_other_job(box, daemon):
     with hanging() as d:
         d.hang()

@@ -333,6 +333,7 @@ def _agent_of(pid):
     return children(pid)[:1]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("size", [HELD // SLOWER, pytest.param(1 << 30, marks=[
     pytest.mark.all, pytest.mark.slow, pytest.mark.seconds(900)])])
 def test_a_line_however_long_through_logs_in_bounded_memory(box, daemon, size):

@@ -397,6 +397,7 @@ def test_children_of_fork_submit_and_work_on_their_own(box, daemon):
         """))
 
 
+@pytest.mark.ci
 def test_workers_are_killed_under_load_and_every_task_is_accounted_for(box, daemon):
     """Only a process that lives is killed: a pid in the store may be that of a worker that was just
     killed, and another process may have it by now."""
