@@ -242,6 +242,7 @@ def test_a_watch_without_more_is_refused(two):
     assert a.refused("Events").name == "ExpectedMore"
 
 
+@pytest.mark.ci
 def test_a_full_store_refuses_and_goes_on(two):
     _, a, b = two
     value = "x" * (1 << 20)
