@@ -23,7 +23,7 @@
 #include "common/base/paths.h"
 #include "common/base/platform.h"
 #include "common/base/stdfds.h"
-#include "common/text/keep.h"
+#include "common/text/retention.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -311,20 +311,20 @@ static void main_prune(const struct main_options *o, const struct spec *spec)
 {
 	const struct spec_logs *l = &spec->logs;
 	const char *root = l->dir ? l->dir : o->agent.log_root;
-	struct keep keep = {
+	struct retention limits = {
 		.runs = l->keep_runs != SPEC_UNSET ? l->keep_runs : 0,
 		.days = l->keep_days != SPEC_UNSET ? l->keep_days
 			: root			   ? 0
-						   : KEEP_DAYS,
+						   : RETENTION_DAYS,
 		.bytes = l->keep_bytes != SPEC_UNSET ? l->keep_bytes
 			 : root			     ? 0
-						     : KEEP_BYTES,
+						     : RETENTION_BYTES,
 	};
 	struct paths p = { 0 };
 
 	if (!root && paths_init(&p, false, NULL, NULL) < 0)
 		return;
-	log_prune_start(root ? root : p.log_dir, &keep);
+	log_prune_start(root ? root : p.log_dir, &limits);
 	paths_fini(&p);
 }
 

@@ -68,11 +68,11 @@ common_SRC := \
 	common/text/duration.c \
 	common/text/endpoint.c \
 	common/text/json.c \
-	common/text/json_scan.c \
+	common/text/json_flat.c \
 	common/text/json_writer.c \
-	common/text/keep.c \
 	common/text/ranks.c \
 	common/text/report.c \
+	common/text/retention.c \
 	common/text/size.c \
 	common/text/stdmap.c \
 	common/text/topology.c \

@@ -329,7 +329,7 @@ static int open_server(struct daemon *d, struct error *err)
 {
 	int reserved = d->config.connections / 4 < RESERVED_CONNECTIONS ? d->config.connections / 4
 									: RESERVED_CONNECTIONS;
-	const struct varlink_also also[] = {
+	const struct varlink_interface_options more[] = {
 		{
 			.idl = queue_idl,
 			.methods = queue_relay_methods,
@@ -356,7 +356,7 @@ static int open_server(struct daemon *d, struct error *err)
 		.budget = d->budget,
 		.count_calls = true,
 		.account = account_of,
-		.also = also,
+		.more_interfaces = more,
 		.refuses = methods_refuse,
 		.authorize = methods_authorize,
 		.closed = queue_relay_closed,

@@ -158,12 +158,12 @@ unit_TESTS := \
 	common/text/duration \
 	common/text/json \
 	common/text/json_writer \
-	common/text/keep \
 	common/text/ranks \
 	common/text/report \
+	common/text/retention \
 	common/text/size \
 	common/text/stdmap \
-	common/varlink/also \
+	common/varlink/interfaces \
 	common/varlink/carried \
 	common/varlink/client \
 	common/varlink/descriptors \

@@ -412,7 +412,7 @@ static void methods_ahead(void *arg)
 static int methods_serve(struct supervisor *sv, struct error *err)
 {
 	struct api_server *s;
-	struct varlink_also also[METHODS_INTERFACES];
+	struct varlink_interface_options more[METHODS_INTERFACES];
 	struct varlink_options opt = {
 		.vendor = "elasticd",
 		.product = "elastic-agent",
@@ -420,7 +420,7 @@ static int methods_serve(struct supervisor *sv, struct error *err)
 		.url = PROJECT_URL,
 		.idl = manager_idl,
 		.ranges = manager_ranges,
-		.also = also,
+		.more_interfaces = more,
 		.limits = { .message_bytes = METHODS_MESSAGE_BYTES },
 		.authorize = methods_authorize,
 		.relay = supervisor_spec(sv)->rendezvous.nodes_max > 1 ? methods_relay : NULL,
@@ -444,7 +444,7 @@ static int methods_serve(struct supervisor *sv, struct error *err)
 	if (!opt.methods ||
 		loop_timer_new(supervisor_loop(sv), methods_lingered, s, &s->linger) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
-	features_interfaces(sv, false, also, METHODS_INTERFACES);
+	features_interfaces(sv, false, more, METHODS_INTERFACES);
 	r = varlink_server_new(supervisor_loop(sv), &opt, &s->server, err);
 	return r < 0 ? r
 		     : varlink_server_listen_fd(s->server, supervisor_options(sv)->listen_fd, err);

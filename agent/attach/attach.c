@@ -127,7 +127,7 @@ static bool attach_sweep(struct attach *at)
 {
 	bool unsure = false;
 
-	return !at->sweep || sweep_look(at->sweep, &unsure) < 0 || !unsure;
+	return !at->sweep || sweep_kill(at->sweep, &unsure) < 0 || !unsure;
 }
 
 static bool attach_process_ended(const struct attach *at)

@@ -56,7 +56,7 @@ static void on_client(int fd, int events, void *arg)
 static void on_call_gone(void *arg)
 {
 	struct dispatch_keeper *k = arg;
-	int brought = varlink_call_brought(k->call);
+	int brought = varlink_call_descriptor(k->call);
 
 	k->call = NULL;
 	k->fd = brought < 0 ? -1 : fcntl(brought, F_DUPFD_CLOEXEC, 0);

@@ -32,7 +32,7 @@
 #include "agent/queue/machine/queue.h"
 #include "agent/queue/service.h"
 #include "agent/sharing/private.h"
-#include "common/text/json_scan.h"
+#include "common/text/json_flat.h"
 
 #include <sys/queue.h>
 

@@ -241,11 +241,12 @@ static void all_worker_exited(struct supervisor *sv, struct worker *w, const jso
 	dispatch_worker_ended(sv, w);
 }
 
-static bool dispatch_interface(struct supervisor *sv, bool workers, struct varlink_also *ret)
+static bool dispatch_interface(
+	struct supervisor *sv, bool workers, struct varlink_interface_options *ret)
 {
 	if (!dispatch_of(sv))
 		return false;
-	*ret = (struct varlink_also){
+	*ret = (struct varlink_interface_options){
 		.idl = queue_idl,
 		.methods = dispatch_methods,
 		.flat = dispatch_flat_methods,

@@ -214,7 +214,7 @@ void sharing_group_kept(struct sharing_group *g)
 
 static int open_server(struct sharing_group *g, struct error *err)
 {
-	struct varlink_also also[SHARING_INTERFACES];
+	struct varlink_interface_options more[SHARING_INTERFACES];
 	struct varlink_options opt = {
 		.vendor = "elasticd",
 		.product = "elastic-agent",
@@ -224,7 +224,7 @@ static int open_server(struct sharing_group *g, struct error *err)
 		.methods = g->methods,
 		.flat = sharing_flat_methods,
 		.ranges = worker_ranges,
-		.also = also,
+		.more_interfaces = more,
 		.limits = {
 			.message_bytes = SHARING_MESSAGE_BYTES,
 			.reply_bytes = GROUP_ANSWER_BYTES,
@@ -246,7 +246,7 @@ static int open_server(struct sharing_group *g, struct error *err)
 
 	if (!g->methods)
 		return error_set(err, -ENOMEM, "out of memory");
-	features_interfaces(g->sv, true, also, SHARING_INTERFACES);
+	features_interfaces(g->sv, true, more, SHARING_INTERFACES);
 	r = varlink_server_new(supervisor_loop(g->sv), &opt, &g->server, err);
 	if (r == 0)
 		g->commons->server = g->server;
@@ -286,7 +286,7 @@ static bool operators_relay(struct varlink_call *call, const char *method, json_
 
 static int open_operators(struct sharing_group *g, struct error *err)
 {
-	struct varlink_also also[SHARING_INTERFACES];
+	struct varlink_interface_options more[SHARING_INTERFACES];
 	struct varlink_options opt = {
 		.vendor = "elasticd",
 		.product = "elastic-agent",
@@ -295,7 +295,7 @@ static int open_operators(struct sharing_group *g, struct error *err)
 		.idl = manager_idl,
 		.methods = g->operators_methods,
 		.ranges = manager_ranges,
-		.also = also,
+		.more_interfaces = more,
 		.limits = { .message_bytes = SHARING_MESSAGE_BYTES,
 			.reply_bytes = GROUP_ANSWER_BYTES },
 		.account = operators_account,
@@ -309,7 +309,7 @@ static int open_operators(struct sharing_group *g, struct error *err)
 
 	if (!g->operators_methods)
 		return error_set(err, -ENOMEM, "out of memory");
-	features_interfaces(g->sv, false, also, SHARING_INTERFACES);
+	features_interfaces(g->sv, false, more, SHARING_INTERFACES);
 	return varlink_server_new(supervisor_loop(g->sv), &opt, &g->operators, err);
 }
 

@@ -23,7 +23,7 @@
 
 #include "agent/sharing/commons.h"
 #include "agent/sharing/service.h"
-#include "common/text/json_scan.h"
+#include "common/text/json_flat.h"
 #include "common/text/json_writer.h"
 #include "common/varlink/server.h"
 

@@ -186,7 +186,7 @@ static void on_leaving(void *arg)
 
 static int open_server(struct sharing *sh, struct error *err)
 {
-	struct varlink_also also[SHARING_INTERFACES];
+	struct varlink_interface_options more[SHARING_INTERFACES];
 	struct varlink_options opt = {
 		.vendor = "elasticd",
 		.product = "elastic-agent",
@@ -196,7 +196,7 @@ static int open_server(struct sharing *sh, struct error *err)
 		.methods = sh->methods,
 		.flat = sharing_flat_methods,
 		.ranges = worker_ranges,
-		.also = also,
+		.more_interfaces = more,
 		.limits = {
 			.message_bytes = SHARING_MESSAGE_BYTES,
 			.reply_bytes = SHARING_REPLY_BYTES,
@@ -218,7 +218,7 @@ static int open_server(struct sharing *sh, struct error *err)
 
 	if (!sh->methods)
 		return error_set(err, -ENOMEM, "out of memory");
-	features_interfaces(sh->sv, true, also, SHARING_INTERFACES);
+	features_interfaces(sh->sv, true, more, SHARING_INTERFACES);
 	r = varlink_server_new(supervisor_loop(sh->sv), &opt, &sh->server, err);
 	if (r < 0)
 		return r;

@@ -310,12 +310,13 @@ struct varlink_method *features_methods(const struct supervisor *sv, bool worker
 	return all;
 }
 
-void features_interfaces(struct supervisor *sv, bool workers, struct varlink_also *also, size_t max)
+void features_interfaces(
+	struct supervisor *sv, bool workers, struct varlink_interface_options *more, size_t max)
 {
 	size_t n = 0;
 
 	for (EACH(sv, f))
-		if (n + 1 < max && (*f)->interface && (*f)->interface(sv, workers, &also[n]))
+		if (n + 1 < max && (*f)->interface && (*f)->interface(sv, workers, &more[n]))
 			n++;
-	also[n] = (struct varlink_also){ .idl = NULL };
+	more[n] = (struct varlink_interface_options){ .idl = NULL };
 }

@@ -52,7 +52,8 @@ struct feature {
 	 * find their agent and worker by the call); each list ends with a NULL name. */
 	const struct varlink_method *manager_methods, *worker_methods;
 	/* One more interface for worker.sock (workers) or agent.sock; false: none. */
-	bool (*interface)(struct supervisor *sv, bool workers, struct varlink_also *ret);
+	bool (*interface)(
+		struct supervisor *sv, bool workers, struct varlink_interface_options *ret);
 	/* The answers of a turn are about to be sent: writes to disk what they promise. Called if
 	 * any feature's relies_on_disk returns true. */
 	void (*answers_leaving)(struct supervisor *sv);
@@ -276,9 +277,9 @@ void features_last_answers(struct supervisor *sv, loop_fn fn, void *arg);
 /* For the servers of agent.sock and worker.sock: the methods of all features. Owned array, NULL
  * without memory. */
 struct varlink_method *features_methods(const struct supervisor *sv, bool workers);
-/* Fills also, which has room for max, and ends it with a NULL idl. */
+/* Fills more, which has room for max, and ends it with a NULL idl. */
 void features_interfaces(
-	struct supervisor *sv, bool workers, struct varlink_also *also, size_t max);
+	struct supervisor *sv, bool workers, struct varlink_interface_options *more, size_t max);
 bool features_rely_on_disk(const struct supervisor *sv);
 int features_hold_answers(const struct supervisor *sv, uint64_t *mark);
 int features_hosts_stepped(

@@ -76,14 +76,14 @@ static void prune_finish_earlier(const char *root, int root_fd, const char *name
 }
 
 static void prune_add(
-	const char *root, int root_fd, const char *name, struct keep_run *runs, size_t *n)
+	const char *root, int root_fd, const char *name, struct retention_run *runs, size_t *n)
 {
 	/* A run locks its directory and then writes its job.json. Without job.json do not take the
 	 * lock: the run that begins needs it. */
 	_cleanup_json_ json_t *doc = prune_read_job(root, name);
 	_cleanup_close_ int lock = doc ? prune_lock(root_fd, name) : -1;
 	_cleanup_free_ char *path = doc ? paths_join(root, name) : NULL;
-	struct keep_run r = { 0 };
+	struct retention_run r = { 0 };
 	struct prune_run *f;
 
 	if (lock < 0 || !path || !(f = calloc(1, sizeof(*f))))
@@ -135,9 +135,9 @@ static bool prune_remove(const char *root, int root_fd, const struct prune_run *
 	return r == 0;
 }
 
-static int prune_root(const char *root, int root_fd, const struct keep *k, char **names)
+static int prune_root(const char *root, int root_fd, const struct retention *k, char **names)
 {
-	struct keep_run *runs;
+	struct retention_run *runs;
 	size_t n = 0;
 	int removed = 0;
 
@@ -153,13 +153,14 @@ static int prune_root(const char *root, int root_fd, const struct keep *k, char 
 		else
 			prune_add(root, root_fd, *name, runs, &n);
 	}
-	keep_choose(k, runs, n, (int64_t)loop_real_us());
+	retention_choose(k, runs, n, (int64_t)loop_real_us());
 	for (size_t i = 0; i < n; i++) {
 		struct prune_run *f = runs[i].arg;
-		char why[KEEP_TEXT_MAX];
+		char why[RETENTION_TEXT_MAX];
 
-		if (runs[i].why != KEEP_IT && f->run && f->job)
-			removed += prune_remove(root, root_fd, f, keep_text(k, runs[i].why, why));
+		if (runs[i].why != RETENTION_KEEP && f->run && f->job)
+			removed +=
+				prune_remove(root, root_fd, f, retention_text(k, runs[i].why, why));
 		free(f->run);
 		free(f->job);
 		free(f);
@@ -168,7 +169,7 @@ static int prune_root(const char *root, int root_fd, const struct keep *k, char 
 	return removed;
 }
 
-int log_prune(const char *root, const struct keep *k)
+int log_prune(const char *root, const struct retention *k)
 {
 	_cleanup_(log_fs_names_free) char **names = NULL;
 	_cleanup_free_ char *real = realpath(root, NULL);
@@ -179,7 +180,7 @@ int log_prune(const char *root, const struct keep *k)
 	return prune_root(real, fd, k, names);
 }
 
-void log_prune_start(const char *root, const struct keep *k)
+void log_prune_start(const char *root, const struct retention *k)
 {
 	pid_t parent = getpid(), pid;
 

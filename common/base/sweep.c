@@ -173,7 +173,7 @@ static void sweep_mark(const struct sweep *s, struct sweep_view *v, bool environ
 	}
 }
 
-static int sweep_kill(struct sweep *s, const struct proc_stat *p)
+static int sweep_kill_one(struct sweep *s, const struct proc_stat *p)
 {
 	struct proc_stat *bigger;
 
@@ -206,10 +206,10 @@ static int sweep_round(struct sweep *s, bool environ, bool *ret_unsure)
 		if (sweep_is_guard(s, &v.procs[i]))
 			guard = &v.procs[i];
 		else
-			r = sweep_kill(s, &v.procs[i]);
+			r = sweep_kill_one(s, &v.procs[i]);
 	}
 	if (guard && s->n == before && r >= 0)
-		r = sweep_kill(s, guard);
+		r = sweep_kill_one(s, guard);
 	return r < 0 ? r : (int)(s->n - before);
 }
 
@@ -223,7 +223,7 @@ static int sweep_rounds(struct sweep *s, bool environ, bool *ret_unsure)
 	return found < 0 ? found : (int)s->n;
 }
 
-int sweep_look(struct sweep *s, bool *ret_unsure)
+int sweep_kill(struct sweep *s, bool *ret_unsure)
 {
 	return sweep_rounds(s, true, ret_unsure);
 }
@@ -256,10 +256,10 @@ int sweep_run(const struct sweep_target *target, struct error *err)
 	/* First without the environments, whose reading can take long. */
 	n = sweep_rounds(s, false, &unsure);
 	if (n >= 0)
-		n = sweep_look(s, &unsure);
+		n = sweep_kill(s, &unsure);
 	while (n >= 0 && unsure && sweep_now_ms() < end) {
 		nanosleep(&pause, NULL);
-		n = sweep_look(s, &unsure);
+		n = sweep_kill(s, &unsure);
 	}
 	return n < 0 ? error_set(err, n, "/proc: %s", strerror(-n)) : n;
 }

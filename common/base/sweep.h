@@ -30,7 +30,7 @@ DEFINE_CLEANUP(struct sweep *, sweep_free)
  * ret_unsure: a process is in the middle of an execve() and cannot be checked yet, so the caller
  * should call again in a moment.
  */
-_must_check_ int sweep_look(struct sweep *s, bool *ret_unsure);
+_must_check_ int sweep_kill(struct sweep *s, bool *ret_unsure);
 
 /* Kills every process of a cgroup at once; does not wait for anything. Returns 0 or a negative
  * errno, also where the kernel does not know how (before Linux 5.14). */

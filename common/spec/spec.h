@@ -163,7 +163,7 @@ struct spec_logs {
 	int64_t max_size; /* bytes of a log file before it is rotated; 0: no rotation */
 	int keep;	  /* closed files kept per stream, besides pinned head and tail */
 	/* Limits for ended runs of elasticctl run in dir; 0: none; SPEC_UNSET: those of
-	 * common/text/keep.h if dir is the default, else none. */
+	 * common/text/retention.h if dir is the default, else none. */
 	int keep_runs, keep_days;
 	int64_t keep_bytes;
 };

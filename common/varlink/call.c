@@ -375,9 +375,9 @@ int varlink_call_socket(struct varlink_call *call)
 	return call->connection->fd;
 }
 
-int varlink_call_brought(const struct varlink_call *call)
+int varlink_call_descriptor(const struct varlink_call *call)
 {
-	return call->connection->brought;
+	return call->connection->descriptor;
 }
 
 const char *varlink_call_interface(const struct varlink_call *call)

@@ -38,7 +38,7 @@ struct pending {
 struct varlink_client {
 	struct loop *loop;
 	int fd;
-	int gift; /* a descriptor that goes with the next bytes; -1: none */
+	int descriptor; /* a descriptor that goes with the next bytes; -1: none */
 	struct loop_fd *watch;
 	struct varlink_frame in;
 	struct varlink_buffer out;
@@ -209,10 +209,10 @@ static int answer_all(struct varlink_client *c)
 
 /* Sends the descriptor with one byte. Returns as varlink_buffer_send(). If it cannot be sent, the
  * calls go without it. */
-static int send_gift(struct varlink_client *c)
+static int send_with_descriptor(struct varlink_client *c)
 {
 	struct varlink_buffer *b = &c->out;
-	ssize_t n = varlink_socket_send_fd(c->fd, b->data + b->begin, 1, c->gift);
+	ssize_t n = varlink_socket_send_fd(c->fd, b->data + b->begin, 1, c->descriptor);
 
 	if (n == -EAGAIN)
 		return 1;
@@ -220,7 +220,7 @@ static int send_gift(struct varlink_client *c)
 		log_debug("varlink: a descriptor does not go: %s", strerror((int)-n));
 	else
 		b->begin += (size_t)n;
-	c->gift = close_fd(c->gift);
+	c->descriptor = close_fd(c->descriptor);
 	return 0;
 }
 
@@ -230,8 +230,8 @@ static int send_out(struct varlink_client *c)
 
 	if (c->deaf || c->blocked)
 		return 0;
-	if (c->gift >= 0 && varlink_buffer_len(&c->out))
-		r = send_gift(c);
+	if (c->descriptor >= 0 && varlink_buffer_len(&c->out))
+		r = send_with_descriptor(c);
 	if (r == 0)
 		r = varlink_buffer_send(&c->out, c->fd, SIZE_MAX);
 	c->blocked = r > 0;
@@ -380,7 +380,7 @@ int varlink_client_new_fd(
 		return r;
 	}
 	*c = (struct varlink_client){
-		.loop = loop, .fd = fd, .gift = -1, .closed = closed, .arg = arg
+		.loop = loop, .fd = fd, .descriptor = -1, .closed = closed, .arg = arg
 	};
 	varlink_frame_init(&c->in, VARLINK_ANSWER_MAX);
 	TAILQ_INIT(&c->calls);
@@ -428,7 +428,7 @@ struct varlink_client *varlink_client_free(struct varlink_client *c)
 	/* The account stays until the running callback is counted. */
 	(void)!budget_hold(&c->bytes, 0);
 	close_fd(c->fd);
-	close_fd(c->gift);
+	close_fd(c->descriptor);
 	while ((p = TAILQ_FIRST(&c->calls))) {
 		TAILQ_REMOVE(&c->calls, p, entry);
 		free(p);
@@ -496,10 +496,10 @@ int varlink_client_call(struct varlink_client *c, const char *method, json_t *pa
 	return r;
 }
 
-void varlink_client_give(struct varlink_client *c, int fd)
+void varlink_client_send_descriptor(struct varlink_client *c, int fd)
 {
-	close_fd(c->gift);
-	c->gift = fd;
+	close_fd(c->descriptor);
+	c->descriptor = fd;
 }
 
 void varlink_client_pause(struct varlink_client *c, bool pause)

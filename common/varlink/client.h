@@ -46,7 +46,7 @@ _must_check_ int varlink_client_call(struct varlink_client *c, const char *metho
 
 /* Sends fd (taken) with the next bytes, if possible: see varlink_options.descriptors. If another
  * one is still waiting, closes that one. */
-void varlink_client_give(struct varlink_client *c, int fd);
+void varlink_client_send_descriptor(struct varlink_client *c, int fd);
 
 /* Reads and hands out, now, the answers that have come but that the loop has not read yet, and the
  * connection's end. May run closed(). Does nothing inside a callback of the same client, or while

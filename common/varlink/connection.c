@@ -308,8 +308,8 @@ static ssize_t receive_bytes(struct varlink_connection *c, size_t len)
 		return recv(c->fd, s->received, len, MSG_DONTWAIT);
 	n = varlink_socket_receive_fd(c->fd, s->received, len, &fd);
 	if (fd >= 0) {
-		close_fd(c->brought);
-		c->brought = fd;
+		close_fd(c->descriptor);
+		c->descriptor = fd;
 	}
 	if (n >= 0)
 		return n;
@@ -403,7 +403,7 @@ struct varlink_connection *varlink_connection_make(struct varlink_server *s, int
 		return NULL;
 	c->server = s;
 	c->fd = fd;
-	c->brought = -1;
+	c->descriptor = -1;
 	TAILQ_INIT(&c->calls);
 	varlink_frame_init(&c->in, s->limits.message_bytes);
 	TAILQ_INSERT_TAIL(&s->connections, c, entry);
@@ -473,7 +473,7 @@ struct varlink_connection *varlink_connection_free(struct varlink_connection *c)
 	 * sent. */
 	while (!TAILQ_EMPTY(&c->calls))
 		varlink_call_cancel(TAILQ_FIRST(&c->calls));
-	close_fd(c->brought); /* last, since on_gone functions may use it */
+	close_fd(c->descriptor); /* last, since on_gone functions may use it */
 	if (c->carrier.ended)
 		c->carrier.ended(c->carrier.arg);
 	if (c->user && s->closed) /* may free what the carrier has */

@@ -3,11 +3,11 @@
 
 /*
  * The fast way from a message to a method's flat handler, for calls with nothing but a method and
- * flat parameters (see common/text/json_scan.h) that fit the interface. All other calls go the
+ * flat parameters (see common/text/json_flat.h) that fit the interface. All other calls go the
  * general way to the same handler, with the same values. Pure.
  */
 
-#include "common/text/json_scan.h"
+#include "common/text/json_flat.h"
 #include "common/varlink/idl.h"
 #include "common/varlink/server.h"
 

@@ -46,8 +46,8 @@ struct varlink_interface {
 	void *arg;
 };
 
-/* The interfaces of varlink_options.also come after these. */
-enum { VARLINK_STANDARD, VARLINK_OWN, VARLINK_ALSO };
+/* The interfaces of varlink_options.more_interfaces come after these. */
+enum { VARLINK_STANDARD, VARLINK_OWN, VARLINK_MORE };
 
 enum {
 	/* Small calls are read in pieces of this size: see receive(). */
@@ -117,7 +117,7 @@ struct varlink_connection {
 	int watched;
 	struct varlink_peer peer;
 	void *user;
-	int brought; /* a descriptor that came with a call; -1: none */
+	int descriptor; /* a descriptor that came with a call; -1: none */
 
 	struct varlink_frame in;
 	struct varlink_buffer out;

@@ -5,8 +5,8 @@
 #include <poll.h>
 #include <string.h>
 
-static int interface_init(
-	struct varlink_interface *i, const struct varlink_also *what, struct error *err)
+static int interface_init(struct varlink_interface *i, const struct varlink_interface_options *what,
+	struct error *err)
 {
 	int r;
 
@@ -33,10 +33,10 @@ static int interface_init(
 static int open_interfaces(
 	struct varlink_server *s, const struct varlink_options *opt, struct error *err)
 {
-	const struct varlink_also standard = {
+	const struct varlink_interface_options standard = {
 		.idl = varlink_service_idl, .methods = varlink_service_methods, .arg = s
 	};
-	const struct varlink_also own = { .idl = opt->idl,
+	const struct varlink_interface_options own = { .idl = opt->idl,
 		.methods = opt->methods,
 		.flat = opt->flat,
 		.ranges = opt->ranges,
@@ -44,18 +44,18 @@ static int open_interfaces(
 	size_t n = 0;
 	int r = 0;
 
-	while (opt->also && opt->also[n].idl)
+	while (opt->more_interfaces && opt->more_interfaces[n].idl)
 		n++;
-	s->interfaces = calloc(VARLINK_ALSO + n, sizeof(*s->interfaces));
+	s->interfaces = calloc(VARLINK_MORE + n, sizeof(*s->interfaces));
 	if (!s->interfaces)
 		return error_set(err, -ENOMEM, "out of memory");
 	/* Counted before it is filled, so that the server frees it if that fails. */
-	for (size_t i = 0; r == 0 && i < VARLINK_ALSO + n; i++) {
+	for (size_t i = 0; r == 0 && i < VARLINK_MORE + n; i++) {
 		s->n_interfaces++;
 		r = interface_init(&s->interfaces[i],
 			i == VARLINK_STANDARD ? &standard
 			: i == VARLINK_OWN    ? &own
-					      : &opt->also[i - VARLINK_ALSO],
+					      : &opt->more_interfaces[i - VARLINK_MORE],
 			err);
 	}
 	return r;

@@ -38,7 +38,7 @@ struct varlink_peer {
  */
 typedef int (*varlink_method_fn)(struct varlink_call *call, json_t *parameters, void *arg);
 
-/* For a method that is called often, with a view of its parameters (see common/text/json_scan.h):
+/* For a method that is called often, with a view of its parameters (see common/text/json_flat.h):
  * a plain call is read in place, any other is parsed first. */
 typedef int (*varlink_flat_fn)(struct varlink_call *call, const struct flat *parameters, void *arg);
 
@@ -79,7 +79,7 @@ struct varlink_account {
 };
 
 /* One more interface of the same server; its handlers have an argument of their own. */
-struct varlink_also {
+struct varlink_interface_options {
 	const char *idl;
 	const struct varlink_method *methods;
 	const struct varlink_flat_method *flat; /* or NULL */
@@ -95,8 +95,8 @@ struct varlink_options {
 						       * interface without a row: MethodNotImplemented */
 	const struct varlink_flat_method *flat;	      /* others of it; ends likewise; or NULL */
 	const struct varlink_range *ranges;	      /* ends with a NULL name; or NULL */
-	const struct varlink_also *also;	      /* ends with a NULL idl; or NULL */
-	struct varlink_limits limits;		      /* zeros mean the defaults */
+	const struct varlink_interface_options *more_interfaces; /* ends with a NULL idl; or NULL */
+	struct varlink_limits limits;				 /* zeros mean the defaults */
 	/* May be NULL. Runs before each handler, of every interface (varlink_call_interface()).
 	 * Returns 0, or non-zero after having answered the call. parameters is NULL if they were
 	 * read in place. */
@@ -131,7 +131,7 @@ struct varlink_options {
 	 * an answer: it answers the calls whose answers have to go out first, and sends these
 	 * (varlink_call_flush()). */
 	void (*ahead)(void *arg);
-	/* Whether calls may bring a descriptor (SCM_RIGHTS): varlink_call_brought(). If false,
+	/* Whether calls may bring a descriptor (SCM_RIGHTS): varlink_call_descriptor(). If false,
 	 * descriptors never enter this process. */
 	bool descriptors;
 	/* Limits what connections hold, in bytes, of unfinished calls and unread answers. Borrowed,
@@ -145,7 +145,7 @@ struct varlink_options {
 	 * opened, and in varlink_call_recount(). */
 	void (*account)(const struct varlink_peer *peer, void *user, struct varlink_account *ret,
 		void *arg);
-	void *arg; /* for all of these, and for all handlers but those in also */
+	void *arg; /* for all of these, and for all handlers but those in more_interfaces */
 };
 
 _must_check_ int varlink_server_new(struct loop *loop, const struct varlink_options *opt,
@@ -287,7 +287,7 @@ void varlink_call_flush(struct varlink_call *call);
 int varlink_call_socket(struct varlink_call *call);
 /* The descriptor that came with the connection's last call that brought one; borrowed for the life
  * of the call, and until on_gone has run; -1: none. */
-int varlink_call_brought(const struct varlink_call *call);
+int varlink_call_descriptor(const struct varlink_call *call);
 /* "io.elasticd.Manager" and "Status"; borrowed for the life of the call. */
 const char *varlink_call_interface(const struct varlink_call *call);
 const char *varlink_call_method(const struct varlink_call *call);

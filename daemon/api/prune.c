@@ -9,7 +9,7 @@
 #include "daemon/api/prune.h"
 
 #include "common/base/log.h"
-#include "common/text/keep.h"
+#include "common/text/retention.h"
 #include "daemon/api/remove.h"
 
 #include <errno.h>
@@ -35,9 +35,9 @@ struct prune_user {
 struct prune {
 	struct daemon *daemon;
 	struct loop_timer *timer;
-	struct keep limits; /* as of the last check */
-	int seen;	    /* ended runs at the last check */
-	uint64_t rest_ms;   /* no check before this time */
+	struct retention limits; /* as of the last check */
+	int seen;		 /* ended runs at the last check */
+	uint64_t rest_ms;	 /* no check before this time */
 	LIST_HEAD(, prune_user) users;
 };
 
@@ -92,13 +92,13 @@ static uint64_t rest(struct prune *p, uid_t uid, uint64_t now)
 	return 0;
 }
 
-static void tell(const struct prune *p, const struct job *j, enum keep_why why)
+static void tell(const struct prune *p, const struct job *j, enum retention_why why)
 {
-	char text[KEEP_TEXT_MAX];
+	char text[RETENTION_TEXT_MAX];
 
 	log_notice("job %s (%s): removing the run%s: %s", j->rec.name, j->rec.run,
 		remove_takes_logs(p->daemon, &j->rec) ? " and its logs" : "",
-		keep_text(&p->limits, why, text));
+		retention_text(&p->limits, why, text));
 }
 
 static int by_user(const void *a, const void *b)
@@ -122,7 +122,7 @@ static uint64_t time_to(int64_t due_us)
  * again, in ms. */
 static uint64_t look_at(struct prune *p, struct job **jobs, size_t n)
 {
-	_cleanup_free_ struct keep_run *runs = calloc(n, sizeof(*runs));
+	_cleanup_free_ struct retention_run *runs = calloc(n, sizeof(*runs));
 	_cleanup_free_ struct job **gone = calloc(n, sizeof(*gone));
 	size_t n_gone = 0;
 	int64_t due;
@@ -132,13 +132,13 @@ static uint64_t look_at(struct prune *p, struct job **jobs, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		const struct job *j = jobs[i];
 
-		runs[i] = (struct keep_run){ .arg = jobs[i],
+		runs[i] = (struct retention_run){ .arg = jobs[i],
 			.ended_us = j->mirror.ended_us ? j->mirror.ended_us : j->rec.created_us,
 			.bytes = remove_takes_logs(p->daemon, &j->rec) ? j->mirror.log_bytes : 0 };
 	}
-	due = keep_choose(&p->limits, runs, n, (int64_t)loop_real_us());
+	due = retention_choose(&p->limits, runs, n, (int64_t)loop_real_us());
 	for (size_t i = 0; i < n; i++) {
-		if (runs[i].why == KEEP_IT)
+		if (runs[i].why == RETENTION_KEEP)
 			continue;
 		tell(p, runs[i].arg, runs[i].why);
 		gone[n_gone++] = runs[i].arg;
@@ -196,7 +196,7 @@ static int count_over(const struct registry *r)
 void prune_update(struct prune *p)
 {
 	const struct config *c = &p->daemon->config;
-	const struct keep limits = { c->keep_runs, c->keep_days, c->keep_bytes };
+	const struct retention limits = { c->keep_runs, c->keep_days, c->keep_bytes };
 	struct prune_user *u;
 	int n = count_over(p->daemon->registry);
 	uint64_t now = loop_now_ms();

@@ -3,9 +3,9 @@
 
 /*
  * Removes the oldest ended runs, with their logs, of a user who has more of them than [logs] of the
- * configuration allows (common/text/keep.h decides). Removes only runs that are over and that this
- * elasticd has a record of. Where the job named its log directory itself, the logs stay and only
- * the record is removed. Called by daemon/daemon.c; a process of the user does the removing
+ * configuration allows (common/text/retention.h decides). Removes only runs that are over and that
+ * this elasticd has a record of. Where the job named its log directory itself, the logs stay and
+ * only the record is removed. Called by daemon/daemon.c; a process of the user does the removing
  * (daemon/api/remove.h).
  */
 

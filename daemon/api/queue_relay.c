@@ -277,7 +277,7 @@ static void give_client(const struct queue_call *c)
 	if (fd < 0)
 		return;
 	varlink_call_flush(c->call);
-	varlink_client_give(l->client, fd);
+	varlink_client_send_descriptor(l->client, fd);
 	l->given = varlink_client_call(l->client, "org.varlink.service.GetInfo", NULL, false,
 			   on_nothing, NULL) == 0;
 }

@@ -6,7 +6,7 @@
 #include "common/base/scan.h"
 #include "common/text/duration.h"
 #include "common/text/endpoint.h"
-#include "common/text/keep.h"
+#include "common/text/retention.h"
 #include "common/text/size.h"
 #include "common/text/topology.h"
 
@@ -105,8 +105,8 @@ int config_init(struct config *c)
 		.socket_mode = -1,
 		.log_level = -1,
 		.keep_runs = 10000,
-		.keep_days = KEEP_DAYS,
-		.keep_bytes = KEEP_BYTES,
+		.keep_days = RETENTION_DAYS,
+		.keep_bytes = RETENTION_BYTES,
 		.scopes = true,
 		.message_size = 8 << 20,
 		.queued_bytes = 4 << 20,

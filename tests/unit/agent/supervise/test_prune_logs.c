@@ -99,7 +99,7 @@ static bool there(const char *run)
 	return lstat(at(run, ""), &st) == 0;
 }
 
-static const struct keep one_day = { .days = 1 };
+static const struct retention one_day = { .days = 1 };
 
 START_TEST(prune_removes_runs_beyond_the_limit_with_their_latest_link)
 {
@@ -126,8 +126,8 @@ START_TEST(the_newest_stay_by_number_and_size)
 	over("job_bbbbbbbb", 2);
 	over("job_cccccccc", 1);
 	put("job_bbbbbbbb", "log", big);
-	ck_assert_int_eq(log_prune(dir, &(struct keep){ .runs = 3, .bytes = 1 << 21 }), 0);
-	ck_assert_int_eq(log_prune(dir, &(struct keep){ .bytes = 1 << 20 }), 2);
+	ck_assert_int_eq(log_prune(dir, &(struct retention){ .runs = 3, .bytes = 1 << 21 }), 0);
+	ck_assert_int_eq(log_prune(dir, &(struct retention){ .bytes = 1 << 20 }), 2);
 	ck_assert(there("job_cccccccc"));
 }
 END_TEST
@@ -136,14 +136,14 @@ START_TEST(prune_keeps_running_runs_and_removes_those_of_dead_agents)
 {
 	int lock = begin("job_aaaaaaaa", "");
 
-	ck_assert_int_eq(log_prune(dir, &(struct keep){ .runs = 1, .days = 1 }), 0);
+	ck_assert_int_eq(log_prune(dir, &(struct retention){ .runs = 1, .days = 1 }), 0);
 	end("job_aaaaaaaa", -1, 9);
 	ck_assert_int_eq(log_prune(dir, &one_day), 0);
 	ck_assert(there("job_aaaaaaaa"));
 	ck_assert_int_eq(unlink(at("job_aaaaaaaa", "verdict.json")), 0);
 	close_fd(lock);
 	over("job_bbbbbbbb", -1);
-	ck_assert_int_eq(log_prune(dir, &(struct keep){ .runs = 1 }), 1);
+	ck_assert_int_eq(log_prune(dir, &(struct retention){ .runs = 1 }), 1);
 	ck_assert(!there("job_aaaaaaaa"));
 }
 END_TEST
@@ -155,7 +155,7 @@ START_TEST(a_run_that_begins_finds_its_lock_free)
 	over("job_aaaaaaaa", 9);
 	ck_assert_int_eq(mkdir(at("job_bbbbbbbb", ""), 0700), 0);
 	*locked = '\0';
-	ck_assert_int_eq(log_prune(dir, &(struct keep){ .runs = 5 }), 0);
+	ck_assert_int_eq(log_prune(dir, &(struct retention){ .runs = 5 }), 0);
 	ck_assert_str_eq(locked, "job_aaaaaaaa,");
 }
 END_TEST
@@ -193,7 +193,7 @@ START_TEST(no_link_is_followed)
 	over("job_aaaaaaaa", 9);
 	ck_assert_int_eq(symlink(outside, at("job_aaaaaaaa", "way")), 0);
 	ck_assert_int_eq(symlink(outside, at("job_bbbbbbbb", "")), 0);
-	ck_assert_int_eq(log_prune(dir, &(struct keep){ .runs = 0, .days = 1 }), 1);
+	ck_assert_int_eq(log_prune(dir, &(struct retention){ .runs = 0, .days = 1 }), 1);
 	ck_assert(there("job_bbbbbbbb"));
 	ck_assert_int_eq(access(file, F_OK), 0);
 	ck_assert_int_eq(file_rm_rf(outside), 0);

@@ -299,7 +299,7 @@ START_TEST(a_process_within_execve_is_found_in_a_later_look)
 		s = sweep_free(s);
 		pid = ring();
 		ck_assert_int_eq(sweep_new(entry, round % 2 ? SWEEP_ANY : getuid(), &s), 0);
-		while ((n = sweep_look(s, &unsure)) == 0)
+		while ((n = sweep_kill(s, &unsure)) == 0)
 			ck_assert_msg(unsure, "it was missed");
 		ck_assert_int_eq(n, 1);
 		ck_assert_int_eq(child_end(pid), -SIGKILL);

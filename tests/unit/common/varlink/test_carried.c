@@ -272,7 +272,7 @@ static int on_holds(void *arg, uint64_t *mark)
 
 static void setup_promising(void)
 {
-	static const struct varlink_also also[] = {
+	static const struct varlink_interface_options more[] = {
 		{ .idl = promise_idl, .methods = promise_methods, .promises = true },
 		{ .idl = NULL }
 	};
@@ -280,7 +280,7 @@ static void setup_promising(void)
 
 	demo_stop();
 	records = 1, kept_elsewhere = 0, n_asked = 0, lost = false;
-	opt.also = also;
+	opt.more_interfaces = more;
 	opt.holds = on_holds;
 	setup_with(opt);
 }

@@ -70,10 +70,10 @@ START_TEST(one_comes_with_its_call)
 	int watched, gift = new_gift(&watched), fd;
 	ino_t expected = inode(gift);
 
-	varlink_client_give(client, gift);
+	varlink_client_send_descriptor(client, gift);
 	ask(DEMO "Keep");
 	turn();
-	fd = varlink_call_brought(kept[0]);
+	fd = varlink_call_descriptor(kept[0]);
 	ck_assert_int_ge(fd, 0);
 	ck_assert_uint_eq(inode(fd), expected);
 	ck_assert_int_ne(fcntl(fd, F_GETFD) & FD_CLOEXEC, 0);
@@ -86,15 +86,15 @@ START_TEST(it_is_there_for_later_calls_and_for_no_other_connection)
 {
 	int watched, peer = new_peer();
 
-	varlink_client_give(client, new_gift(&watched));
+	varlink_client_send_descriptor(client, new_gift(&watched));
 	ask(DEMO "Keep");
 	turn();
 	ask(DEMO "Keep");
 	turn();
 	say(peer, "{'method':'" DEMO "Keep'}");
 	turn();
-	ck_assert_uint_eq(inode(varlink_call_brought(kept[1])), inode(watched));
-	ck_assert_int_eq(varlink_call_brought(kept[2]), -1);
+	ck_assert_uint_eq(inode(varlink_call_descriptor(kept[1])), inode(watched));
+	ck_assert_int_eq(varlink_call_descriptor(kept[2]), -1);
 	close(watched);
 	close(peer);
 }
@@ -105,12 +105,12 @@ START_TEST(where_one_cannot_be_sent_its_calls_go_alone)
 	int watched, gift = new_gift(&watched);
 
 	close(gift);
-	varlink_client_give(client, gift);
+	varlink_client_send_descriptor(client, gift);
 	ask(DEMO "Keep");
 	ask(DEMO "Keep");
 	turn();
 	ck_assert_int_eq(n_kept, 2);
-	ck_assert_int_eq(varlink_call_brought(kept[0]), -1);
+	ck_assert_int_eq(varlink_call_descriptor(kept[0]), -1);
 	close(watched);
 }
 END_TEST
@@ -120,7 +120,7 @@ START_TEST(the_next_one_replaces_it)
 	int watched[2];
 
 	for (int i = 0; i < 2; i++) {
-		varlink_client_give(client, new_gift(&watched[i]));
+		varlink_client_send_descriptor(client, new_gift(&watched[i]));
 		ask(DEMO "Keep");
 		turn();
 	}
@@ -135,8 +135,8 @@ START_TEST(a_holder_that_has_not_left_is_replaced_and_closed)
 {
 	int watched[2];
 
-	varlink_client_give(client, new_gift(&watched[0]));
-	varlink_client_give(client, new_gift(&watched[1]));
+	varlink_client_send_descriptor(client, new_gift(&watched[0]));
+	varlink_client_send_descriptor(client, new_gift(&watched[1]));
 	ck_assert(is_closed(watched[0]));
 	client = varlink_client_free(client);
 	ck_assert(is_closed(watched[1]));
@@ -149,7 +149,7 @@ START_TEST(it_goes_with_its_connection)
 {
 	int watched;
 
-	varlink_client_give(client, new_gift(&watched));
+	varlink_client_send_descriptor(client, new_gift(&watched));
 	ask(DEMO "Keep");
 	turn();
 	ck_assert(!is_closed(watched));
@@ -166,7 +166,7 @@ START_TEST(a_call_comes_whole_with_it)
 
 	for (int i = 0; i < 3; i++)
 		ask(DEMO "Keep");
-	varlink_client_give(client, new_gift(&watched));
+	varlink_client_send_descriptor(client, new_gift(&watched));
 	turn();
 	ck_assert_int_eq(n_kept, 3);
 	ck_assert(!is_closed(watched));
@@ -214,12 +214,12 @@ START_TEST(a_server_that_wants_none_gets_none)
 	int watched;
 
 	begin(false);
-	varlink_client_give(client, new_gift(&watched));
+	varlink_client_send_descriptor(client, new_gift(&watched));
 	ask(DEMO "Keep");
 	turn();
 	ck_assert_int_eq(n_kept, 1);
 	ck_assert(is_closed(watched));
-	ck_assert_int_eq(varlink_call_brought(kept[0]), -1);
+	ck_assert_int_eq(varlink_call_descriptor(kept[0]), -1);
 	close(watched);
 	teardown();
 }

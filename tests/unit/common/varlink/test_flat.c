@@ -4,7 +4,7 @@
  * bytes, and only one of them has flat handlers. Handlers answer with what they got.
  */
 #include "common/text/json.h"
-#include "common/text/json_scan.h"
+#include "common/text/json_flat.h"
 #include "common/varlink/server.h"
 #include "common/varlink/worker_idl.h"
 #include "common/varlink/worker_ranges.h"

@@ -2,7 +2,7 @@
 /* A server that has several interfaces, and what is called before its answers leave. */
 #include "tests/unit/varlink_demo.h"
 
-#include "common/text/json_scan.h"
+#include "common/text/json_flat.h"
 #include "common/varlink/idl.h"
 #include "common/varlink/queue_idl.h"
 #include "common/varlink/queue_ranges.h"
@@ -49,7 +49,7 @@ static const struct varlink_flat_method other_flat[] = { { "Add", other_add }, {
 static const struct varlink_range other_ranges[] = { { "n", 0, 10 }, { NULL, 0, 0 } };
 static const struct varlink_method third_methods[] = { { "Echo", demo_echo }, { NULL, NULL } };
 
-static const struct varlink_also also[] = {
+static const struct varlink_interface_options more[] = {
 	{ .idl = other_idl,
 		.methods = other_methods,
 		.flat = other_flat,
@@ -81,7 +81,7 @@ static void setup(void)
 {
 	struct varlink_options opt = demo_options();
 
-	opt.also = also;
+	opt.more_interfaces = more;
 	opt.authorize = authorize;
 	opt.leaving = leaving;
 	opt.limits.message_bytes = 4096;
@@ -233,13 +233,13 @@ END_TEST
 
 START_TEST(a_wrong_interface_among_them_is_refused)
 {
-	const struct varlink_also wrong[] = { also[0],
+	const struct varlink_interface_options wrong[] = { more[0],
 		{ .idl = "interface org.test.x\nmethod A() -> ()", .methods = third_methods },
 		{ .idl = NULL } };
 	struct varlink_options opt = demo_options();
 	struct varlink_server *s = NULL;
 
-	opt.also = wrong;
+	opt.more_interfaces = wrong;
 	ck_assert_int_eq(varlink_server_new(loop, &opt, &s, &err), -EINVAL);
 	ck_assert_str_eq(err.text, "org.test.x has no method Echo");
 	ck_assert_ptr_null(s);
@@ -286,7 +286,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("varlink_also");
+	Suite *s = suite_create("varlink_interfaces");
 	TCase *t = tcase_create("all");
 	SRunner *r;
 	int failed;

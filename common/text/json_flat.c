@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/text/json_scan.h"
+#include "common/text/json_flat.h"
 
 #include <string.h>
 
