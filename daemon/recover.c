@@ -247,7 +247,7 @@ static int read_all(struct recovery *r, char **living, struct error *err)
 		if (faccessat(d->store.fd, *run, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 			load_record(r, *run);
 	qsort(r->loaded, r->n_loaded, sizeof(*r->loaded), by_age);
-	job_record_list_free(names);
+	strings_free(names);
 	return code;
 }
 
@@ -260,7 +260,7 @@ int recover_all(struct daemon *d, struct error *err)
 	if (!code)
 		code = read_all(&r, living, err);
 	if (code < 0) {
-		job_record_list_free(living);
+		strings_free(living);
 		return code;
 	}
 	for (size_t i = 0; i < r.n_loaded; i++) {
@@ -280,7 +280,7 @@ int recover_all(struct daemon *d, struct error *err)
 		cgroupfs_tidy(d->cgroup_parent, loop_real_us() / 1000000);
 	setup_clean_runtime(d->paths.runtime_dir, is_active, d);
 	forget_dead(d, living);
-	job_record_list_free(living);
+	strings_free(living);
 	resume_all(d);
 	registry_tidy(d->registry);
 	return 0;

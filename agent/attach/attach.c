@@ -145,7 +145,7 @@ static void attach_done(struct attach *at)
 
 	if (at->note)
 		log_warning(
-			"%s (pid %d): %s", w ? worker_called(w) : at->role, (int)at->pid, at->note);
+			"%s (pid %d): %s", w ? worker_name(w) : at->role, (int)at->pid, at->note);
 	if (w) {
 		w->attached = false;
 		w->on_purpose |= at->ignore_exit && !w->stop_us;
@@ -308,7 +308,7 @@ static json_t *attach_start_order(
 {
 	const char *cwd = w->role->cwd ? w->role->cwd : supervisor_spec(sv)->cwd;
 	json_t *answer = attach_order("start", NULL), *j = json_object_get(answer, "order");
-	_cleanup_(launch_argv_free) char **argv = launch_argv(sv, w);
+	_cleanup_strings_ char **argv = launch_argv(sv, w);
 	char here[4096];
 
 	json_put(j, "env", attach_strings(env->vars));

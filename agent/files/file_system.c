@@ -39,7 +39,7 @@ static void call_drop(struct log_fs_op *op)
 	struct call *c = call_of(op);
 
 	free(c->data);
-	log_fs_names_free(&c->names);
+	strings_free(c->names);
 	free(c);
 }
 
@@ -190,13 +190,6 @@ int log_fs_names(const char *path, char ***ret)
 	logged |= c->more;
 	*ret = TAKE_PTR(c->names);
 	return 0;
-}
-
-void log_fs_names_free(char ***names)
-{
-	for (char **p = *names; p && *p; p++)
-		free(*p);
-	free(*names);
 }
 
 static int do_mkdir(struct log_fs_op *op)

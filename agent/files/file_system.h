@@ -34,7 +34,6 @@ _must_check_ int log_fs_open_dir(const char *path);
 /* The names in a directory without "." and "..", owned, ended by NULL. Of a directory with too many
  * (see log_fs_usage()) only the first; that is logged once. */
 _must_check_ int log_fs_names(const char *path, char ***ret);
-void log_fs_names_free(char ***names);
 _must_check_ int log_fs_mkdir(const char *path, mode_t mode);
 /* Makes a directory and its parents. -EACCES or the like where it may not be written. The caller
  * may try another directory instead, so the second thread makes the call (see struct log_fs_op). */

@@ -228,7 +228,7 @@ int log_dirs_attempt_number(const char *name)
 
 int log_dirs_last_attempt(const char *run_dir)
 {
-	_cleanup_(log_fs_names_free) char **names = NULL;
+	_cleanup_strings_ char **names = NULL;
 	int last = -1;
 
 	if (log_fs_names(run_dir, &names) < 0)

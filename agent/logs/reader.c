@@ -249,7 +249,7 @@ static void forget_attempt(struct log_reader *r)
 /* Adds logs that are not in the list yet. */
 static void scan_logs(struct log_reader *r)
 {
-	_cleanup_(log_fs_names_free) char **names = NULL;
+	_cleanup_strings_ char **names = NULL;
 	char dir[PATH_MAX - 16], sub[PATH_MAX];
 
 	r->rescan = false;
@@ -274,7 +274,7 @@ static void scan_logs(struct log_reader *r)
 /* The number of the attempt after the present one, or -1. */
 static int next_attempt(const struct log_reader *r)
 {
-	_cleanup_(log_fs_names_free) char **names = NULL;
+	_cleanup_strings_ char **names = NULL;
 	int next = -1;
 
 	if (log_fs_names(r->run_dir, &names) < 0)
@@ -523,7 +523,7 @@ static int open_run(struct log_reader *r, struct error *err)
 /* Collects the ranks that have a directory in the attempt. */
 static int find_ranks(const struct log_reader *r, struct ranks *ret)
 {
-	_cleanup_(log_fs_names_free) char **names = NULL;
+	_cleanup_strings_ char **names = NULL;
 	char dir[PATH_MAX - 16], sub[PATH_MAX];
 	struct log_worker_info worker;
 	uint64_t n;

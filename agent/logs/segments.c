@@ -55,7 +55,7 @@ int log_segments_list(const char *path, struct log_segments *ret)
 {
 	const char *slash = strrchr(path, '/');
 	_cleanup_free_ char *dir = slash ? strndup(path, slash - path) : strdup(".");
-	_cleanup_(log_fs_names_free) char **names = NULL;
+	_cleanup_strings_ char **names = NULL;
 	struct log_segments s = { 0 };
 	int r = dir ? log_fs_names(dir, &names) : -ENOMEM;
 

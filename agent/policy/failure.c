@@ -152,11 +152,11 @@ void failure_text(const struct failure *f, char *text, size_t size)
 
 	failure_message(f, message, sizeof(message));
 	if (!f->application && !worker_complaint(w))
-		snprintf(text, size, "%s: %s", worker_called(w), w->exit.text);
+		snprintf(text, size, "%s: %s", worker_name(w), w->exit.text);
 	else if (w->exit.ended && !worker_ended_by_agent(w))
-		snprintf(text, size, "%s: %.200s (%s)", worker_called(w), message, w->exit.text);
+		snprintf(text, size, "%s: %.200s (%s)", worker_name(w), message, w->exit.text);
 	else
-		snprintf(text, size, "%s: %s", worker_called(w), message);
+		snprintf(text, size, "%s: %s", worker_name(w), message);
 }
 
 json_t *failure_json(const struct failure *f, const char *host, int attempt, json_t *stderr_tail)
@@ -166,14 +166,14 @@ json_t *failure_json(const struct failure *f, const char *host, int attempt, jso
 	char text[512];
 
 	json_put(j, "role", json_string(w->role->name));
-	json_put(j, "index", json_integer(w->index));
-	json_put(j, "rank", json_integer(w->rank));
-	json_put(j, "local_rank", json_integer(w->local_rank));
+	json_put_int(j, "index", w->index);
+	json_put_int(j, "rank", w->rank);
+	json_put_int(j, "local_rank", w->local_rank);
 	json_put_string(j, "host", host);
 	if (w->exit_pid > 0 || w->pid > 0)
-		json_put(j, "pid", json_integer(w->pid > 0 ? w->pid : w->exit_pid));
-	json_put(j, "attempt", json_integer(attempt));
-	json_put(j, "time_us", json_integer(f->place.time_us));
+		json_put_int(j, "pid", w->pid > 0 ? w->pid : w->exit_pid);
+	json_put_int(j, "attempt", attempt);
+	json_put_int(j, "time_us", f->place.time_us);
 	json_put(j, "exit", w->exit.ended ? worker_exit_json(&w->exit) : json_object());
 	if (worker_complaint(w)) {
 		json_put_string(j, "message", worker_complaint(w));
@@ -186,10 +186,10 @@ json_t *failure_json(const struct failure *f, const char *host, int attempt, jso
 	failure_text(f, text, sizeof(text));
 	json_put_string(j, "text", text);
 	if (!f->collateral)
-		json_put(j, "exit_status", json_integer(f->status));
+		json_put_int(j, "exit_status", f->status);
 	if (f->application)
 		json_put(j, "reported", json_true());
-	if (f->has_file && f->file.traceback)
+	if (f->has_file)
 		json_put_string(j, "traceback", f->file.traceback);
 	if (w->error_file && (f->has_file || f->problem))
 		json_put_string(j, "error_file", w->error_file);

@@ -47,7 +47,7 @@ const char *worker_state_name(enum worker_state s)
 	return names[s];
 }
 
-const char *worker_called(const struct worker *w)
+const char *worker_name(const struct worker *w)
 {
 	static char name[128];
 
@@ -63,7 +63,7 @@ void worker_set_reason(struct worker *w, const char *reason)
 
 void worker_set_state(struct worker *w, enum worker_state state, const char *reason)
 {
-	log_debug("%s: %s -> %s%s%s", worker_called(w), worker_state_name(w->state),
+	log_debug("%s: %s -> %s%s%s", worker_name(w), worker_state_name(w->state),
 		worker_state_name(state), reason && *reason ? ": " : "", reason ? reason : "");
 	w->state = state;
 	worker_set_reason(w, reason);
@@ -179,22 +179,20 @@ json_t *worker_exit_json(const struct worker_exit *x)
 	j = json_object();
 	if (x->error) {
 		json_put_string(j, "error", x->text);
-		json_put(j, "errno", json_integer(x->error));
+		json_put_int(j, "errno", x->error);
 	} else if (x->signal) {
 		char name[SIGNALS_TEXT_MAX];
 
-		json_put(j, "signal", json_integer(x->signal));
+		json_put_int(j, "signal", x->signal);
 		json_put(j, "signal_name", json_string(signals_name(x->signal, name)));
 		json_put(j, "core_dumped", json_boolean(x->core));
 		if (x->out_of_memory)
 			json_put(j, "out_of_memory", json_true());
 	} else {
-		json_put(j, "code", json_integer(x->code));
+		json_put_int(j, "code", x->code);
 	}
-	if (x->core_file)
-		json_put_string(j, "core", x->core_file);
-	if (x->kernel)
-		json_put_string(j, "kernel", x->kernel);
+	json_put_string(j, "core", x->core_file);
+	json_put_string(j, "kernel", x->kernel);
 	return j;
 }
 
@@ -232,24 +230,23 @@ json_t *worker_json(const struct worker *w)
 	json_t *j = json_object();
 
 	json_put(j, "role", json_string(w->role->name));
-	json_put(j, "index", json_integer(w->index));
-	json_put(j, "rank", json_integer(w->rank));
-	json_put(j, "local_rank", json_integer(w->local_rank));
+	json_put_int(j, "index", w->index);
+	json_put_int(j, "rank", w->rank);
+	json_put_int(j, "local_rank", w->local_rank);
 	json_put(j, "state", json_string(worker_state_name(w->state)));
-	if (w->reason)
-		json_put_string(j, "reason", w->reason);
+	json_put_string(j, "reason", w->reason);
 	if (w->pid > 0 || w->exit_pid > 0)
-		json_put(j, "pid", json_integer(w->pid > 0 ? w->pid : w->exit_pid));
+		json_put_int(j, "pid", w->pid > 0 ? w->pid : w->exit_pid);
 	if (w->exit.ended)
 		json_put(j, "exit", worker_exit_json(&w->exit));
 	if (w->started_us)
-		json_put(j, "started_us", json_integer(w->started_us));
+		json_put_int(j, "started_us", w->started_us);
 	if (w->ended_us)
-		json_put(j, "ended_us", json_integer(w->ended_us));
+		json_put_int(j, "ended_us", w->ended_us);
 	if (w->start)
-		json_put(j, "start", json_integer(w->start));
+		json_put_int(j, "start", w->start);
 	if (w->next_start_us)
-		json_put(j, "next_start_us", json_integer(w->next_start_us));
+		json_put_int(j, "next_start_us", w->next_start_us);
 	worker_json_flag(j, "on_purpose", w->on_purpose);
 	worker_json_flag(j, "extra", w->extra);
 	worker_json_flag(j, "attached", w->attached);

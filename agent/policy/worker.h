@@ -133,7 +133,7 @@ bool worker_has_failed(const struct worker *w);
 /* The failure that the agent found or that the worker itself reported, or NULL. Borrowed. */
 const char *worker_complaint(const struct worker *w);
 /* Its name in texts for people and in commands: "worker:3". Borrowed until the next call. */
-const char *worker_called(const struct worker *w);
+const char *worker_name(const struct worker *w);
 /* Prepares it for its next start: forgets how the last process ended. */
 void worker_renew(struct worker *w);
 

@@ -71,7 +71,7 @@ void last_error_end(const char *state_dir, int code, const char *text)
 		verdict = json_object();
 		json_put(verdict, "result", json_string("failed"));
 		json_put_int(verdict, "exit_status", LAST_ERROR_STATUS);
-		json_put(verdict, "message", json_string_lossy(text, strlen(text)));
+		json_put_string(verdict, "message", text);
 		dump = json_dump_text(verdict, &len);
 	}
 	if (dump)

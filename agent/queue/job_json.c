@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The work queue as a part of the job, for people. */
 #include "agent/queue/group_hooks_private.h"
+#include "common/text/json.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,8 +30,8 @@ json_t *dispatch_json(const struct supervisor *sv)
 		(json_int_t)s.n[QUEUE_FAILED], "cancelled", (json_int_t)s.n[QUEUE_CANCELLED],
 		"over", (json_int_t)s.over, "put_back", (json_int_t)s.put_back, "workers",
 		(json_int_t)s.workers);
-	if (j && s.has_error)
-		json_object_set_new(j, "error", json_text(s.error.message));
+	if (s.has_error)
+		json_put_string(j, "error", s.error.message);
 	return j;
 }
 

@@ -119,9 +119,9 @@ static json_t *binding_json(const struct binding *b, struct supervisor *sv, char
 		const struct worker *w = supervisor_worker(sv, (int)i);
 		_cleanup_free_ char *cpus = cpus_to_string(&b->workers[i].cpus);
 
-		json_add(list, json_pack("{s:s, s:s*, s:i}", "worker", worker_called(w), "cpus",
-				       cpus, "threads", b->workers[i].threads));
-		fprintf(f, "%s%s: %s", i ? "; " : "", worker_called(w), cpus ? cpus : "");
+		json_add(list, json_pack("{s:s, s:s*, s:i}", "worker", worker_name(w), "cpus", cpus,
+				       "threads", b->workers[i].threads));
+		fprintf(f, "%s%s: %s", i ? "; " : "", worker_name(w), cpus ? cpus : "");
 	}
 	*ret_text = f ? memstream_end(f, ret_text) : NULL;
 	return list;

@@ -200,7 +200,7 @@ static void core_dump_search(struct resources *x, struct worker *w, const char *
 	if (r == 0 && op)
 		w->exit.core_file = strdup(c->found);
 	else if (r < 0)
-		log_info("%s: its core dump is not found: %s", worker_called(w), strerror(-r));
+		log_info("%s: its core dump is not found: %s", worker_name(w), strerror(-r));
 	if (op)
 		free(c);
 }

@@ -60,10 +60,10 @@ static void watch_follow(struct speed *sp, const struct worker *w, struct speed_
 		logs_worker_path(supervisor_logs(sv), w->local_rank, 1) };
 
 	if (!logs[0] && !logs[1]) {
-		log_warning("%s has no log files: speed.pattern has no effect", worker_called(w));
+		log_warning("%s has no log files: speed.pattern has no effect", worker_name(w));
 		events_add(supervisor_events(sv), "log-not-watched", supervisor_attempt(sv),
 			w->rank, NULL, "%s has no log files: speed.pattern has no effect",
-			worker_called(w));
+			worker_name(w));
 		return;
 	}
 	s->progress = malloc(sizeof(*s->progress));
@@ -73,7 +73,7 @@ static void watch_follow(struct speed *sp, const struct worker *w, struct speed_
 		s->progress = NULL;
 	}
 	if (!s->progress)
-		log_error("%s: out of memory: its steps are not seen", worker_called(w));
+		log_error("%s: out of memory: its steps are not seen", worker_name(w));
 }
 
 /* --- stragglers --- */
@@ -128,9 +128,9 @@ static void watch_report(
 	json_t *data =
 		json_pack("{s:s, s:i}", "worker", worker_name(w), "percent", p->straggler.percent);
 
-	log_msg(p->straggler.slow ? LOG_WARNING : LOG_NOTICE, "%s %s", worker_called(w), text);
+	log_msg(p->straggler.slow ? LOG_WARNING : LOG_NOTICE, "%s %s", worker_name(w), text);
 	events_add(supervisor_events(sp->sv), event, supervisor_attempt(sp->sv), w->rank, data,
-		"%s %s", worker_called(w), text);
+		"%s %s", worker_name(w), text);
 }
 
 static void watch_compare(struct speed *sp, struct watch_role *r, bool together)

@@ -199,16 +199,16 @@ void events_add(struct events *e, const char *event, int attempt, int rank, json
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	j = json_object();
-	json_put(j, "seq", json_integer(++e->seq));
-	json_put(j, "time_us", json_integer((json_int_t)loop_real_us()));
+	json_put_int(j, "seq", ++e->seq);
+	json_put_int(j, "time_us", (int64_t)loop_real_us());
 	json_put(j, "event", json_string(event));
 	json_put(j, "job", json_string(e->job));
 	json_put(j, "run", json_string(e->run));
 	if (attempt >= 0)
-		json_put(j, "attempt", json_integer(attempt));
+		json_put_int(j, "attempt", attempt);
 	if (rank >= 0)
-		json_put(j, "rank", json_integer(rank));
-	json_put(j, "text", json_string_lossy(text, strlen(text)));
+		json_put_int(j, "rank", rank);
+	json_put_string(j, "text", text);
 	if (data)
 		json_put(j, "data", data);
 	events_write(e, j);

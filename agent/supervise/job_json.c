@@ -11,11 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-json_t *json_text(const char *text)
-{
-	return text ? json_string_lossy(text, strlen(text)) : NULL;
-}
-
 json_t *job_json_verdict(const struct supervisor *sv)
 {
 	json_t *j;
@@ -24,8 +19,8 @@ json_t *job_json_verdict(const struct supervisor *sv)
 		return NULL;
 	j = json_object();
 	json_put(j, "result", json_string(sv->end.result));
-	json_put(j, "exit_status", json_integer(sv->end.exit_status));
-	json_put(j, "message", json_text(sv->end.message));
+	json_put_int(j, "exit_status", sv->end.exit_status);
+	json_put_string(j, "message", sv->end.message);
 	if (sv->end.root_cause)
 		json_put(j, "root_cause", json_incref(sv->end.root_cause));
 	FEATURES_CALL(sv, describe_verdict, sv, j);
@@ -41,8 +36,7 @@ static void job_json_live(const struct supervisor *sv, const struct worker *w, j
 	uint64_t rss, cpu;
 	size_t n = 0;
 
-	if (line)
-		json_put(j, "last_line", json_text(line));
+	json_put_string(j, "last_line", line);
 	if (!worker_alive(w) || proc_stat_read(w->pid, &self) < 0 ||
 		proc_stat_below(w->pid, &below, &n) < 0)
 		return;
@@ -52,8 +46,8 @@ static void job_json_live(const struct supervisor *sv, const struct worker *w, j
 		rss += below[i].rss_bytes;
 		cpu += below[i].cpu_ms;
 	}
-	json_put(j, "rss_bytes", json_integer((json_int_t)rss));
-	json_put(j, "cpu_ms", json_integer((json_int_t)cpu));
+	json_put_int(j, "rss_bytes", (int64_t)rss);
+	json_put_int(j, "cpu_ms", (int64_t)cpu);
 }
 
 /* Whether w has scope worker: it is started again alone, from a budget of its own. */
@@ -73,12 +67,11 @@ static json_t *job_json_workers(const struct supervisor *sv, bool live, const st
 		if (only && !ranks_contains(only, sv->workers[i].rank))
 			continue;
 		j = worker_json(&sv->workers[i]);
-		json_put(j, "restarts",
-			json_integer(
-				sv->workers[i].restarts + (sv->attempt < 0 ? 0 : sv->attempt)));
+		json_put_int(j, "restarts",
+			sv->workers[i].restarts + (sv->attempt < 0 ? 0 : sv->attempt));
 		if (job_json_is_alone(sv, &sv->workers[i]))
-			json_put(j, "max_restarts",
-				json_integer(spec_restart_of(sv->spec, sv->workers[i].role)->max));
+			json_put_int(j, "max_restarts",
+				spec_restart_of(sv->spec, sv->workers[i].role)->max);
 		if (live || sv->ended) /* the record of an ended run keeps each last line */
 			job_json_live(sv, &sv->workers[i], j);
 		FEATURES_CALL(sv, describe_worker, sv, &sv->workers[i], j, live || sv->ended);
@@ -89,13 +82,13 @@ static json_t *job_json_workers(const struct supervisor *sv, bool live, const st
 
 static void job_json_times(const struct supervisor *sv, json_t *j)
 {
-	json_put(j, "created_us", json_integer(sv->created_us));
+	json_put_int(j, "created_us", sv->created_us);
 	if (sv->started_us)
-		json_put(j, "started_us", json_integer(sv->started_us));
+		json_put_int(j, "started_us", sv->started_us);
 	if (sv->ended_us)
-		json_put(j, "ended_us", json_integer(sv->ended_us));
+		json_put_int(j, "ended_us", sv->ended_us);
 	if (sv->next_try_us)
-		json_put(j, "next_try_us", json_integer(sv->next_try_us));
+		json_put_int(j, "next_try_us", sv->next_try_us);
 }
 
 static json_t *job_json_causes(const int by_cause[RESTART_N_CAUSES])
@@ -104,7 +97,7 @@ static json_t *job_json_causes(const int by_cause[RESTART_N_CAUSES])
 
 	for (int i = 0; i < RESTART_N_CAUSES; i++)
 		if (by_cause[i])
-			json_put(causes, restart_cause_name(i), json_integer(by_cause[i]));
+			json_put_int(causes, restart_cause_name(i), by_cause[i]);
 	return causes;
 }
 
@@ -114,9 +107,9 @@ static void job_json_usage(const struct supervisor *sv, json_t *j)
 
 	cgroup_usage(sv->cgroup, &memory, &cpu);
 	if (memory >= 0)
-		json_put(j, "memory_bytes", json_integer(memory));
+		json_put_int(j, "memory_bytes", memory);
 	if (cpu >= 0)
-		json_put(j, "cpu_ms", json_integer(cpu));
+		json_put_int(j, "cpu_ms", cpu);
 }
 
 static json_t *job_json_of(const struct supervisor *sv, bool live, const struct ranks *only)
@@ -128,30 +121,26 @@ static json_t *job_json_of(const struct supervisor *sv, bool live, const struct 
 	json_put(j, "run", json_string(sv->opt.run));
 	json_put(j, "state", json_string(group_state_name(sv->group.state)));
 	if (sv->reason[0])
-		json_put(j, "reason", json_text(sv->reason));
+		json_put_string(j, "reason", sv->reason);
 	if (sv->end.result)
 		json_put(j, "verdict", job_json_verdict(sv));
 	else
 		json_put(j, "ready", json_boolean(supervisor_ready(sv)));
-	json_put(j, "user", json_text(sv->user));
-	json_put(j, "uid", json_integer(getuid()));
+	json_put_string(j, "user", sv->user);
+	json_put_int(j, "uid", getuid());
 	job_json_times(sv, j);
-	json_put(j, "attempt", json_integer(sv->attempt < 0 ? 0 : sv->attempt));
-	json_put(j, "restarts", json_integer(sv->budget.used));
-	json_put(j, "max_restarts", json_integer(sv->spec->restart.max));
+	json_put_int(j, "attempt", sv->attempt < 0 ? 0 : sv->attempt);
+	json_put_int(j, "restarts", sv->budget.used);
+	json_put_int(j, "max_restarts", sv->spec->restart.max);
 	json_put(j, "restarts_by_cause", job_json_causes(sv->budget.by_cause));
-	json_put(j, "agent_pid", json_integer(getpid()));
-	json_put(j, "command", json_text(command ? command : "?"));
-	if (sv->spec->cwd)
-		json_put(j, "cwd", json_text(sv->spec->cwd));
-	if (sv->spec->origin)
-		json_put(j, "origin", json_text(sv->spec->origin));
-	if (logs_run_dir(sv->logs))
-		json_put(j, "log_dir", json_text(logs_run_dir(sv->logs)));
-	if (logs_note(sv->logs))
-		json_put_string(j, "note", logs_note(sv->logs));
+	json_put_int(j, "agent_pid", getpid());
+	json_put_string(j, "command", command ? command : "?");
+	json_put_string(j, "cwd", sv->spec->cwd);
+	json_put_string(j, "origin", sv->spec->origin);
+	json_put_string(j, "log_dir", logs_run_dir(sv->logs));
+	json_put_string(j, "note", logs_note(sv->logs));
 	if (sv->log_bytes)
-		json_put(j, "log_bytes", json_integer(sv->log_bytes));
+		json_put_int(j, "log_bytes", sv->log_bytes);
 	if (live)
 		job_json_usage(sv, j);
 	FEATURES_CALL(sv, describe_job, sv, j, live || sv->ended);
@@ -185,30 +174,28 @@ json_t *job_json_budget(const struct supervisor *sv)
 		int max = restart_max_of(p, i);
 
 		if (sv->budget.by_cause[i] || max >= 0)
-			json_put(causes, restart_cause_name(i),
-				json_integer(sv->budget.by_cause[i]));
+			json_put_int(causes, restart_cause_name(i), sv->budget.by_cause[i]);
 		if (sv->budget.counted_by_cause[i] || max >= 0)
-			json_put(counted, restart_cause_name(i),
-				json_integer(sv->budget.counted_by_cause[i]));
+			json_put_int(
+				counted, restart_cause_name(i), sv->budget.counted_by_cause[i]);
 		if (max >= 0)
-			json_put(limits, restart_cause_name(i), json_integer(max));
+			json_put_int(limits, restart_cause_name(i), max);
 	}
-	json_put(j, "used", json_integer(sv->budget.used));
-	json_put(j, "max", json_integer(p->max));
-	json_put(j, "left", json_integer(restart_left(p, &sv->budget, loop_now_ms())));
+	json_put_int(j, "used", sv->budget.used);
+	json_put_int(j, "max", p->max);
+	json_put_int(j, "left", restart_left(p, &sv->budget, loop_now_ms()));
 	if (p->window_ms != SPEC_UNSET) {
-		json_put(j, "window_ms", json_integer(p->window_ms));
-		json_put(j, "window_used",
-			json_integer(restart_window_used(p, &sv->budget, loop_now_ms())));
-		json_put(j, "window_max", json_integer(p->window_max));
+		json_put_int(j, "window_ms", p->window_ms);
+		json_put_int(j, "window_used", restart_window_used(p, &sv->budget, loop_now_ms()));
+		json_put_int(j, "window_max", p->window_max);
 	}
-	json_put(j, "free", json_integer(sv->budget.free));
+	json_put_int(j, "free", sv->budget.free);
 	json_put(j, "by_cause", causes);
 	json_put(j, "counted_by_cause", counted);
 	json_put(j, "max_by_cause", limits);
-	json_put(j, "backoff_ms", json_integer(p->backoff_ms));
+	json_put_int(j, "backoff_ms", p->backoff_ms);
 	if (sv->next_try_us)
-		json_put(j, "next_try_us", json_integer(sv->next_try_us));
+		json_put_int(j, "next_try_us", sv->next_try_us);
 	return j;
 }
 

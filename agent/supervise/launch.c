@@ -110,13 +110,6 @@ static char *launch_expand(const char *arg, int local_rank)
 	return memstream_end(f, &out);
 }
 
-void launch_argv_free(char ***argv)
-{
-	for (size_t i = 0; *argv && (*argv)[i]; i++)
-		free((*argv)[i]);
-	free(*argv);
-}
-
 char **launch_argv(const struct supervisor *sv, const struct worker *w)
 {
 	char *const *other = lifecycle_argv(w);
@@ -136,8 +129,7 @@ char **launch_argv(const struct supervisor *sv, const struct worker *w)
 		for (size_t i = 0; lists[l] && lists[l][i]; i++) {
 			argv[n] = launch_expand(lists[l][i], local_rank);
 			if (!argv[n++]) {
-				launch_argv_free(&argv);
-				return NULL;
+				return strings_free(argv);
 			}
 		}
 	return argv;
@@ -234,7 +226,7 @@ int launch_environment(struct supervisor *sv, struct worker *w, struct env *env)
 static int launch_process(struct supervisor *sv, struct worker *w, const struct logs_fds *fds)
 {
 	_cleanup_(env_fini) struct env env = { 0 };
-	_cleanup_(launch_argv_free) char **argv = launch_argv(sv, w);
+	_cleanup_strings_ char **argv = launch_argv(sv, w);
 	int r = launch_environment(sv, w, &env);
 
 	if (!r && !argv) {
@@ -303,7 +295,7 @@ int launch_worker(struct supervisor *sv, struct worker *w)
 static void launch_give_up(struct supervisor *sv, int failed)
 {
 	supervisor_set_reason(
-		sv, "%s: %s", worker_called(&sv->workers[failed]), sv->workers[failed].exit.text);
+		sv, "%s: %s", worker_name(&sv->workers[failed]), sv->workers[failed].exit.text);
 	for (int i = 0; i < sv->n_workers; i++)
 		if (sv->workers[i].state == WORKER_WAITING)
 			worker_set_state(&sv->workers[i], WORKER_STOPPED, "never started");

@@ -42,9 +42,9 @@ static json_t *oom_json(const struct oom_sight *s, pid_t pid)
 	json_t *j = json_object();
 
 	if (pid)
-		json_put(j, "pid", json_integer(pid));
+		json_put_int(j, "pid", pid);
 	if (s->limit >= 0) {
-		json_put(j, "limit", json_integer(s->limit));
+		json_put_int(j, "limit", s->limit);
 		json_put_string(j, "control_group", s->group);
 	}
 	return j;
@@ -68,7 +68,7 @@ static void oom_worker_killed(
 	worker_note_exit(w, note);
 	w->exit.out_of_memory = true;
 	events_add(sv->events, "out-of-memory", sv->attempt, w->rank, oom_json(s, w->pid),
-		"%s (pid %d): killed by the kernel: %s", worker_called(w), (int)w->pid, why);
+		"%s (pid %d): killed by the kernel: %s", worker_name(w), (int)w->pid, why);
 }
 
 /* w did not stand the loss of a process that it had started, or it is another worker's. */
@@ -83,7 +83,7 @@ static void oom_process_killed(
 	oom_take(sv->oom, s->kills);
 	worker_note_exit(w, note);
 	events_add(sv->events, "out-of-memory", sv->attempt, w->rank, oom_json(s, 0), "%s: %s",
-		worker_called(w), text);
+		worker_name(w), text);
 }
 
 void supervisor_note_oom(struct supervisor *sv, struct worker *w)

@@ -171,7 +171,7 @@ static int prune_root(const char *root, int root_fd, const struct retention *k, 
 
 int log_prune(const char *root, const struct retention *k)
 {
-	_cleanup_(log_fs_names_free) char **names = NULL;
+	_cleanup_strings_ char **names = NULL;
 	_cleanup_free_ char *real = realpath(root, NULL);
 	_cleanup_close_ int fd = real ? safe_open_dir(AT_FDCWD, real) : -1;
 

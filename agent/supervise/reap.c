@@ -31,9 +31,9 @@ static void reap_obituary(struct supervisor *sv, struct worker *w)
 
 	FEATURES_CALL(sv, describe_end, sv, w, data);
 	log_msg(bad && !w->stop_us ? LOG_WARNING : LOG_INFO, "%s (pid %d): %s after %.3f s%s",
-		worker_called(w), (int)w->exit_pid, w->exit.text, seconds, reap_by(w));
+		worker_name(w), (int)w->exit_pid, w->exit.text, seconds, reap_by(w));
 	events_add(sv->events, "worker-ended", sv->attempt, w->rank, data,
-		"%s (pid %d): %s after %.3f s%s", worker_called(w), (int)w->exit_pid, w->exit.text,
+		"%s (pid %d): %s after %.3f s%s", worker_name(w), (int)w->exit_pid, w->exit.text,
 		seconds, reap_by(w));
 }
 

@@ -74,19 +74,18 @@ static void record_write_state(void *arg)
 	for (size_t i = 0; i < sv->spec->n_roles; i++)
 		json_add(replicas, json_integer(sv->replicas[i]));
 	json_put(doc, "job", job_json(sv, false));
-	json_put(doc, "attempt", json_integer(sv->attempt));
-	json_put(doc, "agents", json_integer(sv->agents));
+	json_put_int(doc, "attempt", sv->attempt);
+	json_put_int(doc, "agents", sv->agents);
 	json_put(doc, "budget", restart_save(&sv->budget));
 	json_put(doc, "worker_budgets", worker_list_save_budgets(sv));
 	json_put(doc, "stopped_workers", worker_list_save_stopped(sv));
-	json_put(doc, "seq", json_integer(events_last_seq(sv->events)));
+	json_put_int(doc, "seq", events_last_seq(sv->events));
 	json_put(doc, "replicas", replicas);
 	json_put(doc, "why", job_json_budget(sv));
 	json_put(doc, "decisions", why_save(sv));
 	if (workers && *workers)
-		json_put(doc, "why_workers", json_text(workers));
-	if (logs_run_dir(sv->logs))
-		json_put(doc, "log_dir", json_text(logs_run_dir(sv->logs)));
+		json_put_string(doc, "why_workers", workers);
+	json_put_string(doc, "log_dir", logs_run_dir(sv->logs));
 	r = state_file_write(sv->record->state, doc);
 	record_wrote(sv, state_file_name(sv->record->state), r);
 }
@@ -126,11 +125,10 @@ static void record_job(struct supervisor *sv)
 
 	json_put(doc, "name", json_string(sv->spec->name));
 	json_put(doc, "run", json_string(sv->opt.run));
-	json_put(doc, "host", json_text(sv->host));
-	json_put(doc, "user", json_text(sv->user));
-	json_put(doc, "created_us", json_integer(sv->created_us));
-	if (sv->opt.state_dir)
-		json_put(doc, "record", json_text(sv->opt.state_dir));
+	json_put_string(doc, "host", sv->host);
+	json_put_string(doc, "user", sv->user);
+	json_put_int(doc, "created_us", sv->created_us);
+	json_put_string(doc, "record", sv->opt.state_dir);
 	json_put(doc, "spec", record_spec(sv->spec));
 	record_put_log(sv, "job.json", doc, 0640);
 }

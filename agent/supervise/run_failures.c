@@ -45,7 +45,7 @@ static json_t *run_failures_json(struct supervisor *sv, struct failure *f, bool 
 	failure_message(f, message, sizeof(message));
 	j = failure_json(f, sv->host, sv->attempt, NULL);
 	json_object_del(j, "traceback");
-	json_put(j, "message", json_text(message));
+	json_put_string(j, "message", message);
 	return j;
 }
 
@@ -57,7 +57,7 @@ static void run_failures_tell(struct supervisor *sv, struct failure *f, json_t *
 		return;
 	f->worker->failure_reported = w->exit.ended;
 	events_add(sv->events, "worker-failed", sv->attempt, w->rank, json_incref(j), "%s%s: %s",
-		worker_called(w), f->collateral ? " (collateral)" : "",
+		worker_name(w), f->collateral ? " (collateral)" : "",
 		json_get_string(j, "message", ""));
 	if (f->problem && w->error_file) {
 		log_warning("%s: %s", w->error_file, f->problem);

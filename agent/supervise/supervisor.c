@@ -78,18 +78,18 @@ static json_t *job_json_step(struct supervisor *sv, enum group_state from, enum 
 		json_string(sv->no_verdict && event == GROUP_EV_STOP ? "guard-died"
 								     : group_event_name(event)));
 	if (sv->reason[0])
-		json_put(j, "reason", json_text(sv->reason));
+		json_put_string(j, "reason", sv->reason);
 	if (event == GROUP_EV_STOP && sv->stopped_by)
-		json_put(j, "signal", json_integer(sv->stopped_by));
+		json_put_int(j, "signal", sv->stopped_by);
 	if (event == GROUP_EV_FAIL) {
-		json_put(j, "exit_status", json_integer(sv->end.exit_status));
-		json_put(j, "then", json_text(sv->consequence));
+		json_put_int(j, "exit_status", sv->end.exit_status);
+		json_put_string(j, "then", sv->consequence);
 	}
 	if (sv->group.state == GROUP_BACKOFF || sv->group.goal == GOAL_RETRY)
-		json_put(j, "delay_ms", json_integer((json_int_t)sv->decision.delay_ms));
+		json_put_int(j, "delay_ms", (int64_t)sv->decision.delay_ms);
 	if (sv->group.state == GROUP_BACKOFF)
-		json_put(j, "next_try_us",
-			json_integer((json_int_t)(loop_real_us() + sv->decision.delay_ms * 1000)));
+		json_put_int(
+			j, "next_try_us", (int64_t)(loop_real_us() + sv->decision.delay_ms * 1000));
 	return j;
 }
 

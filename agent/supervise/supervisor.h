@@ -180,8 +180,6 @@ int supervisor_n_workers(const struct supervisor *sv);
 struct worker *supervisor_worker(const struct supervisor *sv, int place);
 struct worker *worker_list_by_pid(struct supervisor *sv, pid_t pid);
 struct worker *worker_named(struct supervisor *sv, const char *role, int index);
-/* "role:index" of w; borrowed until the next call. */
-const char *worker_name(const struct worker *w);
 /* The places of the workers that text names, sorted and owned: "worker:1", "worker:0,2-3",
  * "worker", "0,3-7"; NULL: all. -EINVAL for bad text, -ENOENT where there is no such worker. */
 _must_check_ int worker_select(
@@ -240,7 +238,6 @@ void launch_done(struct supervisor *sv, struct worker *w, const char *reason);
 void launch_undo(struct supervisor *sv, struct worker *w);
 /* The command of w's next start; owned, NULL without memory. */
 char **launch_argv(const struct supervisor *sv, const struct worker *w);
-void launch_argv_free(char ***argv);
 /* The process of w has ended; code and status as from waitid() (CLD_EXITED, CLD_KILLED or
  * CLD_DUMPED). Call the hook before_reap before it, and reap_ends_seen() after it in the same turn,
  * each once for all workers that ended. */
@@ -256,6 +253,5 @@ _must_check_ int job_json_asked(
 json_t *job_json_budget(const struct supervisor *sv);
 json_t *job_json_verdict(const struct supervisor *sv);
 json_t *job_json_failures(struct supervisor *sv, int attempt); /* -1: the newest with any */
-json_t *json_text(const char *text);			       /* also of text that is not UTF-8 */
 /* Writes state.json now, for a change that has no event. */
 void record_flush(struct supervisor *sv);

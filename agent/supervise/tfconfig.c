@@ -155,8 +155,7 @@ json_t *tfconfig_addresses(const struct supervisor *sv, const char *host)
 			json_t *one = json_object();
 
 			json_put(one, "role", json_string(sv->spec->roles[i].name));
-			json_put(one, "index",
-				json_integer(sv->seat->seat.roles[i].first_index + k));
+			json_put_int(one, "index", sv->seat->seat.roles[i].first_index + k);
 			json_put(one, "address", tfconfig_address(host, &c->roles[i].ports[k]));
 			json_add(list, one);
 		}

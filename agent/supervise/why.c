@@ -23,7 +23,7 @@ static void why_add(struct supervisor *sv, int64_t time_us, int attempt, const c
 		sv->history = json_array();
 	json_put_int(entry, "time_us", time_us);
 	json_put_int(entry, "attempt", attempt);
-	json_put(entry, "text", json_text(text));
+	json_put_string(entry, "text", text);
 	json_add(sv->history, entry);
 	if (json_array_size(sv->history) > WHY_KEPT)
 		json_array_remove(sv->history, 0);
@@ -39,7 +39,7 @@ void why_correct(struct supervisor *sv, const char *text)
 	size_t n = json_array_size(sv->history);
 
 	if (n)
-		json_put(json_array_get(sv->history, n - 1), "text", json_text(text));
+		json_put_string(json_array_get(sv->history, n - 1), "text", text);
 }
 
 void why_replay(struct supervisor *sv, const json_t *event)

@@ -28,19 +28,12 @@ struct worker_private {
 	char **command, **env; /* in place of the role's, or NULL */
 };
 
-static void lifecycle_argv_free(char **argv)
-{
-	for (size_t i = 0; argv && argv[i]; i++)
-		free(argv[i]);
-	free(argv);
-}
-
 void lifecycle_free(struct worker *w)
 {
 	if (!w->private)
 		return;
-	lifecycle_argv_free(w->private->command);
-	lifecycle_argv_free(w->private->env);
+	strings_free(w->private->command);
+	strings_free(w->private->env);
 	free(w->private);
 	w->private = NULL;
 }
@@ -77,12 +70,12 @@ int lifecycle_set_command(struct worker *w, char **command, char **env)
 	struct worker_private *p = lifecycle_get(w);
 
 	if (!p) {
-		lifecycle_argv_free(command);
-		lifecycle_argv_free(env);
+		strings_free(command);
+		strings_free(env);
 		return -ENOMEM;
 	}
-	lifecycle_argv_free(p->command);
-	lifecycle_argv_free(p->env);
+	strings_free(p->command);
+	strings_free(p->env);
 	p->command = command;
 	p->env = env;
 	return 0;

@@ -157,12 +157,8 @@ static char **request_strings(const json_t *list)
 
 	for (size_t i = 0; strings && i < n; i++) {
 		strings[i] = strdup(json_string_value(json_array_get(list, i)));
-		if (strings[i])
-			continue;
-		while (i--)
-			free(strings[i]);
-		free(strings);
-		return NULL;
+		if (!strings[i])
+			return strings_free(strings);
 	}
 	return strings;
 }
@@ -192,12 +188,8 @@ static int request_command(struct worker *w, const struct request_start_args *wh
 	char **env = what->env ? request_strings(what->env) : NULL;
 
 	if ((what->command && !command) || (what->env && !env)) {
-		for (char **p = command; p && *p; p++)
-			free(*p);
-		for (char **p = env; p && *p; p++)
-			free(*p);
-		free(command);
-		free(env);
+		strings_free(command);
+		strings_free(env);
 		return -ENOMEM;
 	}
 	return lifecycle_set_command(w, command, env);

@@ -12,11 +12,6 @@
  * named with a colon before it; without one it is a rank.
  */
 
-const char *worker_name(const struct worker *w)
-{
-	return worker_called(w);
-}
-
 static const struct spec_role *selector_role(
 	const struct supervisor *sv, const char *name, size_t len)
 {

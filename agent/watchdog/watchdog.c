@@ -105,14 +105,14 @@ static void watch_report(
 	json_t *data = NULL;
 
 	if (v->what == HEARTBEAT_BACK)
-		log_notice("%s: %s", worker_called(w), v->text);
+		log_notice("%s: %s", worker_name(w), v->text);
 	else
-		log_warning("%s: %s", worker_called(w), v->text);
+		log_warning("%s: %s", worker_name(w), v->text);
 	/* A worker that restarts alone does not keep the others from their work. */
 	if (watch_failed(v->what) && !spec_scope_worker(supervisor_spec(sv), w->role))
 		data = json_pack("{s:I}", "silent_ms", (json_int_t)v->silent_ms);
 	events_add(supervisor_events(sv), watch_event(v->what), supervisor_attempt(sv), w->rank,
-		data, "%s: %s", worker_called(w), v->text);
+		data, "%s: %s", worker_name(w), v->text);
 }
 
 static void watchdog_arm(struct watchdog *wd)
@@ -207,12 +207,12 @@ static int watch_begin(struct supervisor *sv, const struct worker *w, struct wor
 		watch->spec.log_timeout_ms = watch->spec.log_pattern_timeout_ms = SPEC_UNSET;
 		log_warning("%s has no log files: heartbeat.log_timeout and "
 			    "log_pattern_timeout have no effect",
-			worker_called(w));
+			worker_name(w));
 		events_add(supervisor_events(sv), "log-not-watched", supervisor_attempt(sv),
 			w->rank, NULL,
 			"%s has no log files: heartbeat.log_timeout and log_pattern_timeout "
 			"have no effect",
-			worker_called(w));
+			worker_name(w));
 	}
 	if (spec->progress_file) {
 		name = prefix_expand(spec->progress_file, &vars);
@@ -233,13 +233,13 @@ static void watchdog_worker_started(struct supervisor *sv, struct worker *w)
 		return;
 	watch = watchdog_add(wd, w->slot);
 	if (!watch) {
-		log_error("%s: out of memory: its heartbeat is not watched", worker_called(w));
+		log_error("%s: out of memory: its heartbeat is not watched", worker_name(w));
 		return;
 	}
 	watch_stop(watch);
 	*watch = (struct worker_watch){ .token = w->token };
 	if (watch_begin(sv, w, watch) < 0) {
-		log_error("%s: out of memory: its heartbeat is not watched", worker_called(w));
+		log_error("%s: out of memory: its heartbeat is not watched", worker_name(w));
 		return;
 	}
 	watch->on = true;

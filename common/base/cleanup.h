@@ -18,6 +18,7 @@
 #define _cleanup_json_ _cleanup_(cleanup_jsonp)
 #define _cleanup_file_ _cleanup_(cleanup_filep)
 #define _cleanup_dir_ _cleanup_(cleanup_dirp)
+#define _cleanup_strings_ _cleanup_(strings_freep)
 #define _must_check_ __attribute__((warn_unused_result))
 
 #define TAKE_PTR(p)                          \
@@ -53,6 +54,16 @@ static inline int close_fd(int fd)
 		close(fd);
 	return -1;
 }
+
+/* Frees a list of strings that ends with NULL; list may be NULL. Returns NULL. */
+static inline char **strings_free(char **list)
+{
+	for (char **s = list; s && *s; s++)
+		free(*s);
+	free(list);
+	return NULL;
+}
+DEFINE_CLEANUP(char **, strings_free)
 
 static inline void cleanup_closep(int *fd)
 {

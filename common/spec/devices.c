@@ -150,7 +150,7 @@ static char **make_ids(const char *list, int n)
 		else if (asprintf(&ids[i], "%d", i) < 0)
 			ids[i] = NULL;
 		if (!ids[i]) {
-			spec_free_words(ids);
+			strings_free(ids);
 			return NULL;
 		}
 		if (list)
@@ -178,7 +178,7 @@ int spec_find_devices(struct spec *s, const char *root, struct error *err)
 	ids = make_ids(visible, n);
 	if (!ids)
 		return error_set(err, -ENOMEM, "out of memory");
-	spec_free_words(devices->ids);
+	strings_free(devices->ids);
 	devices->ids = ids;
 	return 0;
 }

@@ -140,7 +140,7 @@ int spec_preemption_init(struct spec_preemption *p)
 void spec_preemption_fini(struct spec_preemption *p)
 {
 	free(p->signals);
-	spec_free_words(p->command);
+	strings_free(p->command);
 }
 
 void spec_check_preemption(struct spec_ctx *ctx, const struct spec_preemption *p)

@@ -10,16 +10,16 @@
 static void lists_free(char ***lists, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		spec_free_words(lists[i]);
+		strings_free(lists[i]);
 	free(lists);
 }
 
 static void role_fini(struct spec_role *role)
 {
 	free(role->name);
-	spec_free_words(role->command);
+	strings_free(role->command);
 	lists_free(role->args, role->n_args);
-	spec_free_words(role->env);
+	strings_free(role->env);
 	lists_free(role->env_per_replica, role->n_env_per_replica);
 	free(role->cwd);
 	free(role->init);
@@ -38,27 +38,27 @@ struct spec *spec_free(struct spec *s)
 		role_fini(&s->roles[i]);
 	free(s->roles);
 	free(s->origin);
-	spec_free_words(s->after);
-	spec_free_words(s->needs);
+	strings_free(s->after);
+	strings_free(s->needs);
 	free(s->logs.dir);
 	std_map_fini(&s->logs.redirects);
 	std_map_fini(&s->logs.tee);
 	free(s->logs.filter);
 	free(s->logs.prefix);
-	spec_free_words(s->logs.duplicate_stdout);
-	spec_free_words(s->logs.duplicate_stderr);
+	strings_free(s->logs.duplicate_stdout);
+	strings_free(s->logs.duplicate_stderr);
 	free(s->restart.codes);
 	free(s->stop.forward);
 	free(s->heartbeat.log_pattern);
 	free(s->heartbeat.progress_file);
 	free(s->speed.pattern);
 	spec_preemption_fini(&s->preemption);
-	spec_free_words(s->resources.devices.ids);
-	spec_free_words(s->resources.health.command);
+	strings_free(s->resources.devices.ids);
+	strings_free(s->resources.health.command);
 	free(s->resources.devices.env);
 	spec_rendezvous_fini(&s->rendezvous);
 	for (int i = 0; i < SPEC_N_HOOKS; i++)
-		spec_free_words(s->hooks.commands[i]);
+		strings_free(s->hooks.commands[i]);
 	free(s->ready.barrier);
 	free(s->ready.file);
 	free(s->rpc_layer);

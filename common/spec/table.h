@@ -163,7 +163,6 @@ int spec_format_text(const struct spec_key *key, const void *field, json_t **ret
 int spec_set_string(struct spec_ctx *ctx, const char *text, char **field);
 
 /* Frees a NULL-ended array of strings; accepts NULL. */
-void spec_free_words(char **words);
 
 /* check.c: checks between fields. 0, or -EINVAL if one fails. */
 int spec_check(struct spec_ctx *ctx, const struct spec *s);

@@ -166,13 +166,6 @@ int spec_set_string(struct spec_ctx *ctx, const char *text, char **field)
 	return 0;
 }
 
-void spec_free_words(char **words)
-{
-	for (size_t i = 0; words && words[i]; i++)
-		free(words[i]);
-	free(words);
-}
-
 static const struct spec_key *lookup(const struct spec_key *keys, const char *name)
 {
 	for (; keys->name; keys++)

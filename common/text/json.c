@@ -16,7 +16,7 @@ int json_put(json_t *obj, const char *key, json_t *value)
 
 int json_put_string(json_t *obj, const char *key, const char *s)
 {
-	return s ? json_put(obj, key, json_string_lossy(s, strlen(s))) : 0;
+	return s ? json_put(obj, key, json_text(s)) : 0;
 }
 
 int json_put_int(json_t *obj, const char *key, int64_t n)
@@ -66,6 +66,11 @@ json_t *json_string_lossy(const char *s, size_t len)
 	json_t *j = memchr(s, '\0', len) ? NULL : json_stringn(s, len);
 
 	return j ? j : string_repaired(s, len);
+}
+
+json_t *json_text(const char *s)
+{
+	return s ? json_string_lossy(s, strlen(s)) : NULL;
 }
 
 const char *json_get_string(const json_t *obj, const char *key, const char *def)

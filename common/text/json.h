@@ -34,6 +34,8 @@ int json_add(json_t *array, json_t *value);
 
 /* A JSON string of len bytes at s, invalid UTF-8 and NUL replaced by U+FFFD. Returns owned. */
 json_t *json_string_lossy(const char *s, size_t len);
+/* The same of a whole string; NULL: NULL. */
+json_t *json_text(const char *s);
 
 /* The member if it has that type, else def (obj may be NULL or no object). Returns borrowed. */
 const char *json_get_string(const json_t *obj, const char *key, const char *def);

@@ -645,15 +645,6 @@ int job_record_set_aside(
 	return error_set(err, -EEXIST, "%s/%s.corrupt-*: too many", s->path, run);
 }
 
-void job_record_list_free(char **names)
-{
-	if (!names)
-		return;
-	for (char **p = names; *p; p++)
-		free(*p);
-	free(names);
-}
-
 static int list_append(char ***names, size_t *n, const char *name)
 {
 	char **grown = realloc(*names, (*n + 2) * sizeof(*grown));
@@ -691,7 +682,7 @@ int job_record_list(const struct record_store *s, char ***ret, struct error *err
 		if (!job_record_is_run(e->d_name))
 			continue;
 		if (list_append(&names, &n, e->d_name) < 0) {
-			job_record_list_free(names);
+			strings_free(names);
 			return error_set(err, -ENOMEM, "out of memory");
 		}
 	}

@@ -131,7 +131,6 @@ _must_check_ int job_record_set_aside(
 /* All entries that can be runs, as an owned NULL-ended array of owned names. Removes directories
  * that a crash left unfinished. For the start of elasticd. */
 _must_check_ int job_record_list(const struct record_store *s, char ***ret, struct error *err);
-void job_record_list_free(char **names);
 
 /* True where name is <job>_<8 of a-z0-9>. */
 bool job_record_is_run(const char *name);

@@ -455,7 +455,7 @@ START_TEST(an_agent_that_cannot_be_executed_refuses_the_start_and_leaves_nothing
 	ck_assert_uint_eq(registry_count(d->registry), 0);
 	ck_assert_int_eq(job_record_list(&d->store, &names, &err), 0);
 	ck_assert_ptr_null(names[0]);
-	job_record_list_free(names);
+	strings_free(names);
 }
 END_TEST
 

@@ -120,7 +120,7 @@ START_TEST(calls_do_what_they_say_in_the_thread)
 	ck_assert_int_eq(log_fs_names(dir, &names), 0);
 	ck_assert_str_eq(names[0], "file");
 	ck_assert_ptr_null(names[1]);
-	log_fs_names_free(&names);
+	strings_free(names);
 	ck_assert_int_eq(log_fs_unlink(path), 0);
 	ck_assert_int_eq(log_fs_stat(path, &st), -ENOENT);
 }
@@ -250,7 +250,7 @@ START_TEST(of_too_many_names_the_first_are_looked_at)
 	snprintf(name, sizeof(name), "%s: there are too many names in it: only the first %d", dir,
 		n);
 	ck_assert_msg(!strncmp(caught, name, strlen(name)), "%s", caught);
-	log_fs_names_free(&names);
+	strings_free(names);
 }
 END_TEST
 

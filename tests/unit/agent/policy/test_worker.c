@@ -61,9 +61,9 @@ END_TEST
 
 START_TEST(it_is_called_by_its_role_and_index)
 {
-	ck_assert_str_eq(worker_called(&worker), "trainer:2");
+	ck_assert_str_eq(worker_name(&worker), "trainer:2");
 	worker.rank = 2;
-	ck_assert_str_eq(worker_called(&worker), "trainer:2");
+	ck_assert_str_eq(worker_name(&worker), "trainer:2");
 }
 END_TEST
 

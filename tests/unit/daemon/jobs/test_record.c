@@ -472,7 +472,7 @@ START_TEST(a_record_put_aside_never_covers_an_earlier_one)
 	ck_assert_int_eq(job_record_list(&store, &names, &err), 0);
 	ck_assert_str_eq(names[0], RUN);
 	ck_assert_ptr_null(names[1]);
-	job_record_list_free(names);
+	strings_free(names);
 }
 END_TEST
 
