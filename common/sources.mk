@@ -17,6 +17,7 @@ common_SRC := \
 	common/base/private_dir.c \
 	common/base/proc.c \
 	common/base/quote.c \
+	common/base/random.c \
 	common/base/safe_open.c \
 	common/base/scan.c \
 	common/base/signals.c \
@@ -24,6 +25,7 @@ common_SRC := \
 	common/base/status.c \
 	common/base/socket_address.c \
 	common/base/stdfds.c \
+	common/base/strings.c \
 	common/base/sweep.c \
 	common/base/user_name.c \
 	common/etcd/call.c \

@@ -2,6 +2,7 @@
 #include "daemon/recover.h"
 
 #include "common/base/log.h"
+#include "common/base/strings.h"
 #include "common/text/json.h"
 #include "daemon/api/auto_resume.h"
 #include "daemon/jobs/agent_process.h"
@@ -13,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* For reading the files of one user's runs that are not over. */
+/* The time for reading the files of one user's runs that are not over. */
 enum { READ_MS = 500 };
 
 struct loaded {
@@ -21,8 +22,8 @@ struct loaded {
 	struct job_last last;
 };
 
-/* How long that took. */
-struct reading {
+/* How long the reading of a user's files took so far. */
+struct read_time {
 	uid_t uid;
 	uint64_t ms;
 };
@@ -37,8 +38,8 @@ struct recovery {
 	struct daemon *daemon;
 	struct loaded *loaded;
 	struct unusable *unusable;
-	struct reading *readings;
-	size_t n_loaded, n_unusable, n_readings;
+	struct read_time *read_times;
+	size_t n_loaded, n_unusable, n_read_times;
 };
 
 static void recovery_fini(struct recovery *r)
@@ -47,7 +48,7 @@ static void recovery_fini(struct recovery *r)
 		free(r->unusable[i].run);
 	free(r->loaded);
 	free(r->unusable);
-	free(r->readings);
+	free(r->read_times);
 }
 
 static void note_unusable(struct recovery *r, const char *run, const struct error *why)
@@ -93,13 +94,13 @@ static void load_record(struct recovery *r, const char *run)
 }
 
 /* There is room for one of each run. */
-static struct reading *reading_of(struct recovery *r, uid_t uid)
+static struct read_time *read_time_of(struct recovery *r, uid_t uid)
 {
-	for (size_t i = 0; i < r->n_readings; i++)
-		if (r->readings[i].uid == uid)
-			return &r->readings[i];
-	r->readings[r->n_readings] = (struct reading){ .uid = uid };
-	return &r->readings[r->n_readings++];
+	for (size_t i = 0; i < r->n_read_times; i++)
+		if (r->read_times[i].uid == uid)
+			return &r->read_times[i];
+	r->read_times[r->n_read_times] = (struct read_time){ .uid = uid };
+	return &r->read_times[r->n_read_times++];
 }
 
 /* Adds j to the registry if that works, else frees it. */
@@ -107,8 +108,8 @@ static int take_up(
 	struct recovery *rec, struct job *j, const struct job_last *last, struct error *why)
 {
 	struct daemon *d = rec->daemon;
-	struct reading *reading = last->ended ? NULL : reading_of(rec, j->rec.uid);
-	bool read_files = !reading || reading->ms < READ_MS;
+	struct read_time *used = last->ended ? NULL : read_time_of(rec, j->rec.uid);
+	bool read_files = !used || used->ms < READ_MS;
 	uint64_t begun = loop_now_ms();
 	int r;
 
@@ -117,8 +118,8 @@ static int take_up(
 		log_info("job %s: its files are not read now: those of user %s take too long",
 			j->rec.name, j->rec.user);
 	r = job_recover(j, last, read_files, why);
-	if (reading)
-		reading->ms += loop_now_ms() - begun;
+	if (used)
+		used->ms += loop_now_ms() - begun;
 	if (r >= 0)
 		return r;
 	error_prefix(why, "%s/%s", d->store.path, j->rec.run);
@@ -217,29 +218,20 @@ static void forget_dead(struct daemon *d, char **living)
 	}
 }
 
-static size_t count(char **names)
-{
-	size_t n = 0;
-
-	while (names && names[n])
-		n++;
-	return n;
-}
-
 /* Reads all records, oldest first, also those of living runs whose directories are gone. */
 static int read_all(struct recovery *r, char **living, struct error *err)
 {
 	struct daemon *d = r->daemon;
-	char **names = NULL;
+	_cleanup_strings_ char **names = NULL;
 	int code = job_record_list(&d->store, &names, err);
-	size_t n = count(names) + count(living);
+	size_t n = strings_count(names) + strings_count(living);
 
 	if (code < 0)
 		return code;
 	r->loaded = calloc(n + 1, sizeof(*r->loaded));
 	r->unusable = calloc(n + 1, sizeof(*r->unusable));
-	r->readings = calloc(n + 1, sizeof(*r->readings));
-	if (!r->loaded || !r->unusable || !r->readings)
+	r->read_times = calloc(n + 1, sizeof(*r->read_times));
+	if (!r->loaded || !r->unusable || !r->read_times)
 		code = error_set(err, -ENOMEM, "out of memory");
 	for (char **run = names; !code && *run; run++)
 		load_record(r, *run);
@@ -247,22 +239,19 @@ static int read_all(struct recovery *r, char **living, struct error *err)
 		if (faccessat(d->store.fd, *run, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 			load_record(r, *run);
 	qsort(r->loaded, r->n_loaded, sizeof(*r->loaded), by_age);
-	strings_free(names);
 	return code;
 }
 
 int recover_all(struct daemon *d, struct error *err)
 {
 	_cleanup_(recovery_fini) struct recovery r = { .daemon = d };
-	char **living = NULL;
+	_cleanup_strings_ char **living = NULL;
 	int code = job_record_list(&d->living, &living, err);
 
 	if (!code)
 		code = read_all(&r, living, err);
-	if (code < 0) {
-		strings_free(living);
+	if (code < 0)
 		return code;
-	}
 	for (size_t i = 0; i < r.n_loaded; i++) {
 		struct error why = { 0 };
 
@@ -280,7 +269,6 @@ int recover_all(struct daemon *d, struct error *err)
 		cgroupfs_tidy(d->cgroup_parent, loop_real_us() / 1000000);
 	setup_clean_runtime(d->paths.runtime_dir, is_active, d);
 	forget_dead(d, living);
-	strings_free(living);
 	resume_all(d);
 	registry_tidy(d->registry);
 	return 0;

@@ -47,6 +47,7 @@ worker_SRC := \
 	common/base/paths.c \
 	common/base/printable.c \
 	common/base/private_dir.c \
+	common/base/random.c \
 	common/base/status.c \
 	common/base/user_name.c \
 	common/text/base64.c \

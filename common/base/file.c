@@ -48,12 +48,11 @@ static int read_all(int fd, size_t max_bytes, size_t room, char **ret, size_t *r
 	return 0;
 }
 
-int file_read(const char *path, size_t max_bytes, char **ret, size_t *ret_len)
+int file_read_fd(int fd, size_t max_bytes, char **ret, size_t *ret_len)
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	struct stat st;
 
-	if (fd < 0 || fstat(fd, &st) < 0)
+	if (fstat(fd, &st) < 0)
 		return -errno;
 	if (S_ISDIR(st.st_mode))
 		return -EISDIR;
@@ -64,6 +63,13 @@ int file_read(const char *path, size_t max_bytes, char **ret, size_t *ret_len)
 	/* One byte more than the size: the read that finds the end needs no larger buffer. */
 	return read_all(
 		fd, max_bytes, st.st_size > 0 ? (size_t)st.st_size + 1 : 4096, ret, ret_len);
+}
+
+int file_read(const char *path, size_t max_bytes, char **ret, size_t *ret_len)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+
+	return fd < 0 ? -errno : file_read_fd(fd, max_bytes, ret, ret_len);
 }
 
 int file_write_all(int fd, const void *data, size_t len)

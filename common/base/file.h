@@ -19,6 +19,9 @@
  */
 _must_check_ int file_read(const char *path, size_t max_bytes, char **ret, size_t *ret_len);
 
+/* The same for the rest of an open regular file. */
+_must_check_ int file_read_fd(int fd, size_t max_bytes, char **ret, size_t *ret_len);
+
 /*
  * Replaces path in one step with len bytes of data and exactly this mode: written under a temporary
  * name (".tmp-" and six characters) beside it, renamed over it, removed where that fails. With

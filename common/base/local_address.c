@@ -53,7 +53,8 @@ static bool is_wanted(const struct wanted *w, const struct ifaddrs *i)
 	return a->sa_family == w->family && same_bits(address_bytes(a), w->net, w->bits);
 }
 
-static int find(const struct wanted *w, const char *text, char **ret, struct error *err)
+static int local_address_search(
+	const struct wanted *w, const char *text, char **ret, struct error *err)
 {
 	char here[512], found[INET6_ADDRSTRLEN] = "";
 	struct ifaddrs *all = NULL;
@@ -110,15 +111,15 @@ int local_address_find(const char *text, char **ret, struct error *err)
 	if (!text)
 		return 0;
 	if (parse_network(text, &w) || parse_address(text, &w))
-		return find(&w, text, ret, err);
+		return local_address_search(&w, text, ret, err);
 	if (if_nametoindex(text)) {
 		w.interface = text;
-		return find(&w, text, ret, err);
+		return local_address_search(&w, text, ret, err);
 	}
 	/* A name is for the other hosts to look up. */
 	if (strchr(text, '/')) {
 		w.family = AF_UNSPEC; /* it is no network, so it has no address here */
-		return find(&w, text, ret, err);
+		return local_address_search(&w, text, ret, err);
 	}
 	*ret = strdup(text);
 	return *ret ? 0 : error_set(err, -ENOMEM, "out of memory");

@@ -2,13 +2,13 @@
 #include "common/base/paths.h"
 
 #include "common/base/private_dir.h"
+#include "common/base/random.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <pwd.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
@@ -319,16 +319,11 @@ static void host_label(const char *host, char text[HOST_LABEL_MAX])
 
 char *run_id_new(const char *name, const char *host)
 {
-	static const char digits[] = "abcdefghijklmnopqrstuvwxyz0123456789";
-	unsigned char random[RUN_RANDOM];
 	char text[RUN_RANDOM + 1], label[HOST_LABEL_MAX] = "";
 	char *run;
 
-	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+	if (random_letters(text, RUN_RANDOM) < 0)
 		return NULL;
-	for (int i = 0; i < RUN_RANDOM; i++)
-		text[i] = digits[random[i] % (sizeof(digits) - 1)];
-	text[RUN_RANDOM] = '\0';
 	if (host)
 		host_label(host, label);
 	return asprintf(&run, "%s%s%s_%s", name, host ? "." : "", label, text) < 0 ? NULL : run;

@@ -91,6 +91,18 @@ static int proc_list_add(struct proc_list *l, pid_t pid)
 	return 0;
 }
 
+/* Hands the list to the caller where r is 0, else frees it. Returns r. */
+static int proc_list_end(struct proc_list *l, int r, struct proc_stat **ret, size_t *ret_n)
+{
+	if (r < 0) {
+		free(l->procs);
+		return r;
+	}
+	*ret = l->procs;
+	*ret_n = l->n;
+	return 0;
+}
+
 /* Adds the children of one thread. */
 static int proc_list_children(struct proc_list *l, int task_dir, const char *tid)
 {
@@ -138,13 +150,7 @@ int proc_stat_all(struct proc_stat **ret, size_t *ret_n)
 	while (!r && (e = readdir(d)))
 		if (isdigit((unsigned char)e->d_name[0]))
 			r = proc_list_add(&l, (pid_t)strtol(e->d_name, NULL, 10));
-	if (r < 0) {
-		free(l.procs);
-		return r;
-	}
-	*ret = l.procs;
-	*ret_n = l.n;
-	return 0;
+	return proc_list_end(&l, r, ret, ret_n);
 }
 
 int proc_stat_below(pid_t root, struct proc_stat **ret, size_t *ret_n)
@@ -161,13 +167,7 @@ int proc_stat_below(pid_t root, struct proc_stat **ret, size_t *ret_n)
 	r = proc_list_below(&l, root);
 	for (size_t i = 0; !r && i < l.n; i++)
 		r = proc_list_below(&l, l.procs[i].pid);
-	if (r < 0) {
-		free(l.procs);
-		return r;
-	}
-	*ret = l.procs;
-	*ret_n = l.n;
-	return 0;
+	return proc_list_end(&l, r, ret, ret_n);
 }
 
 size_t proc_keep_descendants(struct proc_stat *procs, size_t n, pid_t root)
@@ -240,7 +240,7 @@ static int proc_environ_find(pid_t pid, const char *entry, char *ret, size_t siz
 	ssize_t n;
 
 	if (fd < 0)
-		return fd == -ENOENT ? -ESRCH : fd;
+		return fd;
 	while ((n = read(fd, buf + have, sizeof(buf) - have)) > 0) {
 		char *p = buf, *end = buf + have + n, *nul;
 

@@ -101,3 +101,13 @@ const char *signals_name(int signo, char buf[SIGNALS_TEXT_MAX])
 		snprintf(buf, SIGNALS_TEXT_MAX, "signal %.*s", SIGNALS_TEXT_MAX - 8, name);
 	return buf;
 }
+
+void signals_reset(void)
+{
+	sigset_t none;
+
+	for (int signo = 1; signo < NSIG; signo++)
+		signal(signo, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Signals by name and number. Sends and handles none. */
+/* Signals by name and number, and their state in a new process. */
 
 #include "common/base/error.h"
 
@@ -21,3 +21,6 @@ const char *signals_short(int signo, char buf[SIGNALS_TEXT_MAX]);
 
 /* "SIGTERM", "SIGRTMIN+3", or "signal 33". Returns buf. */
 const char *signals_name(int signo, char buf[SIGNALS_TEXT_MAX]);
+
+/* Call it in a child after fork(): no signal is handled, ignored or blocked any more. */
+void signals_reset(void);

@@ -5,14 +5,14 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-int stdfds_open(bool tell)
+int stdfds_open(bool reveal_stdout)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
 		int flags = O_RDWR;
 
 		if (fcntl(fd, F_GETFD) >= 0)
 			continue;
-		if (tell && fd == STDOUT_FILENO)
+		if (reveal_stdout && fd == STDOUT_FILENO)
 			flags = O_RDONLY | O_CLOEXEC;
 		/* open() returns the lowest free number: those below are open. */
 		if (open("/dev/null", flags) < 0)

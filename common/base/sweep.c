@@ -2,6 +2,7 @@
 #include "common/base/sweep.h"
 
 #include "common/base/cleanup.h"
+#include "common/base/clock.h"
 #include "common/base/proc.h"
 
 #include <errno.h>
@@ -9,10 +10,9 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 enum {
-	SWEEP_ROUNDS = 16,
+	SWEEP_PASSES = 16,
 	SWEEP_UNSURE_MS = 1000, /* for processes in the middle of an execve() */
 };
 
@@ -50,7 +50,9 @@ struct sweep *sweep_free(struct sweep *s)
 	return NULL;
 }
 
-int sweep_cgroup(const char *dir)
+/* Kills every process of a cgroup at once; does not wait for anything. Returns 0 or a negative
+ * errno, also where the kernel does not know how (before Linux 5.14). */
+static int sweep_cgroup(const char *dir)
 {
 	_cleanup_free_ char *path = NULL;
 	_cleanup_close_ int fd = -1;
@@ -71,7 +73,7 @@ static bool sweep_owned_by(pid_t pid, uid_t uid)
 }
 
 /* Whether p was killed before: it exists for a while longer, but counts once. */
-static bool sweep_before(const struct sweep *s, const struct proc_stat *p)
+static bool sweep_was_killed(const struct sweep *s, const struct proc_stat *p)
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (s->killed[i].pid == p->pid && s->killed[i].start_ticks == p->start_ticks)
@@ -89,7 +91,7 @@ static bool sweep_is_guard(const struct sweep *s, const struct proc_stat *p)
 
 /* Whether p belongs to the run by facts that it cannot hide: guard, session, cgroup. A session's
  * number stays taken as long as it has a process. */
-static bool sweep_given_away(const struct sweep *s, const struct proc_stat *p)
+static bool sweep_belongs(const struct sweep *s, const struct proc_stat *p)
 {
 	const struct sweep_target *t = s->target;
 	const char *name;
@@ -144,7 +146,7 @@ static enum sweep_mark sweep_decide(
 	if (p->pid == getpid() || p->state == 'Z' || p->state == 'X' ||
 		!sweep_owned_by(p->pid, s->uid))
 		return SWEEP_NEVER;
-	if (sweep_before(s, p) || sweep_given_away(s, p))
+	if (sweep_was_killed(s, p) || sweep_belongs(s, p))
 		return SWEEP_TAKE;
 	has = environ ? proc_environ_has(p->pid, s->entry) : 0;
 	*ret_unsure |= has == -EAGAIN;
@@ -189,7 +191,7 @@ static int sweep_kill_one(struct sweep *s, const struct proc_stat *p)
 
 /* Looks once at all processes, and kills. Returns how many new ones were signalled. Kills the guard
  * last: as long as it lives, orphans of the run become its children. */
-static int sweep_round(struct sweep *s, bool environ, bool *ret_unsure)
+static int sweep_pass(struct sweep *s, bool environ, bool *ret_unsure)
 {
 	_cleanup_(sweep_view_fini) struct sweep_view v = { 0 };
 	const struct proc_stat *guard = NULL;
@@ -201,7 +203,7 @@ static int sweep_round(struct sweep *s, bool environ, bool *ret_unsure)
 		return r;
 	sweep_mark(s, &v, environ, ret_unsure);
 	for (size_t i = 0; i < v.n && r >= 0; i++) {
-		if (v.marks[i] != SWEEP_TAKE || sweep_before(s, &v.procs[i]))
+		if (v.marks[i] != SWEEP_TAKE || sweep_was_killed(s, &v.procs[i]))
 			continue;
 		if (sweep_is_guard(s, &v.procs[i]))
 			guard = &v.procs[i];
@@ -213,27 +215,19 @@ static int sweep_round(struct sweep *s, bool environ, bool *ret_unsure)
 	return r < 0 ? r : (int)(s->n - before);
 }
 
-static int sweep_rounds(struct sweep *s, bool environ, bool *ret_unsure)
+static int sweep_passes(struct sweep *s, bool environ, bool *ret_unsure)
 {
 	int found = 1;
 
 	*ret_unsure = false;
-	for (int round = 0; round < SWEEP_ROUNDS && found > 0; round++)
-		found = sweep_round(s, environ, ret_unsure);
+	for (int i = 0; i < SWEEP_PASSES && found > 0; i++)
+		found = sweep_pass(s, environ, ret_unsure);
 	return found < 0 ? found : (int)s->n;
 }
 
 int sweep_kill(struct sweep *s, bool *ret_unsure)
 {
-	return sweep_rounds(s, true, ret_unsure);
-}
-
-static uint64_t sweep_now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	return sweep_passes(s, true, ret_unsure);
 }
 
 int sweep_run(const struct sweep_target *target, struct error *err)
@@ -241,7 +235,7 @@ int sweep_run(const struct sweep_target *target, struct error *err)
 	const struct timespec pause = { .tv_nsec = 1000000 };
 	_cleanup_(sweep_freep) struct sweep *s = NULL;
 	_cleanup_free_ char *entry = NULL;
-	uint64_t end = sweep_now_ms() + SWEEP_UNSURE_MS;
+	uint64_t end = monotonic_ms() + SWEEP_UNSURE_MS;
 	bool unsure;
 	int n;
 
@@ -251,13 +245,13 @@ int sweep_run(const struct sweep_target *target, struct error *err)
 		return error_set(err, -ENOMEM, "out of memory");
 	s->target = target;
 	if (target->cgroup)
-		/* The rounds below kill the same processes, more slowly. */
+		/* The passes below kill the same processes, more slowly. */
 		(void)sweep_cgroup(target->cgroup);
 	/* First without the environments, whose reading can take long. */
-	n = sweep_rounds(s, false, &unsure);
+	n = sweep_passes(s, false, &unsure);
 	if (n >= 0)
 		n = sweep_kill(s, &unsure);
-	while (n >= 0 && unsure && sweep_now_ms() < end) {
+	while (n >= 0 && unsure && monotonic_ms() < end) {
 		nanosleep(&pause, NULL);
 		n = sweep_kill(s, &unsure);
 	}

@@ -32,10 +32,6 @@ DEFINE_CLEANUP(struct sweep *, sweep_free)
  */
 _must_check_ int sweep_kill(struct sweep *s, bool *ret_unsure);
 
-/* Kills every process of a cgroup at once; does not wait for anything. Returns 0 or a negative
- * errno, also where the kernel does not know how (before Linux 5.14). */
-int sweep_cgroup(const char *dir);
-
 /* Facts that identify a run's processes. All borrowed. */
 struct sweep_target {
 	const char *run;

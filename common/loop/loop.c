@@ -9,6 +9,7 @@
  */
 #include "common/loop/loop.h"
 
+#include "common/base/clock.h"
 #include "common/base/hash_chain.h"
 #include "common/base/log.h"
 
@@ -220,14 +221,6 @@ static uint64_t stood_still_ms, frozen_ms; /* frozen_ms 0: time passes */
 void loop_stood_still(uint64_t ms)
 {
 	stood_still_ms += ms;
-}
-
-static uint64_t monotonic_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
 uint64_t loop_now_ms(void)

@@ -162,8 +162,6 @@ int spec_format_text(const struct spec_key *key, const void *field, json_t **ret
 /* Stores a copy in *field and frees the old text. */
 int spec_set_string(struct spec_ctx *ctx, const char *text, char **field);
 
-/* Frees a NULL-ended array of strings; accepts NULL. */
-
 /* check.c: checks between fields. 0, or -EINVAL if one fails. */
 int spec_check(struct spec_ctx *ctx, const struct spec *s);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/varlink/sync.h"
 
+#include "common/base/clock.h"
 #include "common/text/json.h"
 #include "common/varlink/frame.h"
 #include "common/varlink/message.h"
@@ -10,7 +11,6 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 
 struct varlink_sync {
 	int fd;
@@ -202,22 +202,14 @@ int varlink_sync_call(struct varlink_sync *c, const char *method, json_t *parame
 	return r;
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
-}
-
 int varlink_sync_wait(struct varlink_sync *c, int timeout_ms)
 {
-	int64_t end = now_ms() + timeout_ms;
+	int64_t end = (int64_t)monotonic_ms() + timeout_ms;
 	int r;
 
 	for (;;) {
 		struct pollfd p = { .fd = c->fd, .events = POLLIN };
-		int64_t left = timeout_ms < 0 ? -1 : end - now_ms();
+		int64_t left = timeout_ms < 0 ? -1 : end - (int64_t)monotonic_ms();
 
 		if (varlink_frame_ready(&c->in) || c->error)
 			return 1;
@@ -228,7 +220,7 @@ int varlink_sync_wait(struct varlink_sync *c, int timeout_ms)
 			r = read_more(c, MSG_DONTWAIT);
 			if (r < 0 && r != -EAGAIN)
 				return r;
-		} else if (timeout_ms >= 0 && now_ms() >= end) {
+		} else if (timeout_ms >= 0 && (int64_t)monotonic_ms() >= end) {
 			return 0;
 		}
 	}

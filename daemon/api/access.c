@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/api/access.h"
 
+#include "common/base/strings.h"
 #include "common/base/user_name.h"
 
 #include <errno.h>
@@ -67,33 +68,6 @@ int access_job_user(uid_t own_uid, uid_t caller, uid_t wanted, uid_t *ret, struc
 	return 0;
 }
 
-static char **copy_list(char *const *list)
-{
-	size_t n = 0;
-	char **copy;
-
-	while (list && list[n])
-		n++;
-	copy = calloc(n + 1, sizeof(*copy));
-	for (size_t i = 0; copy && i < n; i++) {
-		copy[i] = strdup(list[i]);
-		if (!copy[i]) {
-			while (i)
-				free(copy[--i]);
-			free(copy);
-			return NULL;
-		}
-	}
-	return copy;
-}
-
-static void free_list(char **list)
-{
-	for (char **p = list; p && *p; p++)
-		free(*p);
-	free(list);
-}
-
 int access_new(const char *admin_group, char *const *allow_groups, char *const *allow_users,
 	struct access **ret)
 {
@@ -104,9 +78,9 @@ int access_new(const char *admin_group, char *const *allow_groups, char *const *
 		return -ENOMEM;
 	a->rules.own_uid = geteuid();
 	a->rules.restricted = (allow_groups && *allow_groups) || (allow_users && *allow_users);
-	a->admin_groups = copy_list(admin_group && *admin_group ? admin : NULL);
-	a->allow_groups = copy_list(allow_groups);
-	a->allow_users = copy_list(allow_users);
+	a->admin_groups = strings_copy(admin_group && *admin_group ? admin : NULL);
+	a->allow_groups = strings_copy(allow_groups);
+	a->allow_users = strings_copy(allow_users);
 	if (!a->admin_groups || !a->allow_groups || !a->allow_users) {
 		access_free(a);
 		return -ENOMEM;
@@ -119,9 +93,9 @@ struct access *access_free(struct access *a)
 {
 	if (!a)
 		return NULL;
-	free_list(a->admin_groups);
-	free_list(a->allow_groups);
-	free_list(a->allow_users);
+	strings_free(a->admin_groups);
+	strings_free(a->allow_groups);
+	strings_free(a->allow_users);
 	free(a);
 	return NULL;
 }

@@ -5,6 +5,7 @@
 #include "common/base/log.h"
 #include "common/base/proc.h"
 #include "common/base/safe_open.h"
+#include "common/base/signals.h"
 #include "daemon/jobs/child.h"
 
 #include <errno.h>
@@ -75,12 +76,8 @@ static void __attribute__((noreturn))
 run_client(const struct daemon *d, const char *program, const char *dir)
 {
 	_cleanup_free_ char *socket = NULL, *directory = NULL;
-	sigset_t none;
 
-	for (int s = 1; s < NSIG; s++)
-		signal(s, SIG_DFL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
+	signals_reset();
 	close_range(3, ~0U, 0);
 	if (asprintf(&socket, "--socket=%s", d->paths.socket) < 0 ||
 		asprintf(&directory, "--dir=%s", dir) < 0)

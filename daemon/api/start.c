@@ -2,6 +2,7 @@
 #include "daemon/api/start.h"
 
 #include "common/base/log.h"
+#include "common/base/random.h"
 #include "common/spec/spec.h"
 #include "common/text/json.h"
 #include "common/varlink/manager_error.h"
@@ -12,7 +13,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/queue.h>
-#include <sys/random.h>
 
 enum { NAME_STEM_MAX = 48, NAME_RANDOM = 4, NAME_TRIES = 8, RUN_TRIES = 8 };
 
@@ -137,19 +137,6 @@ static void end_invalid(struct start *s, const struct error *err)
 	end_error(s, "InvalidArgument", manager_invalid(err->field, NULL, err->text));
 }
 
-static int random_suffix(char out[NAME_RANDOM + 1])
-{
-	static const char digits[] = "abcdefghijklmnopqrstuvwxyz0123456789";
-	unsigned char random[NAME_RANDOM];
-
-	if (getrandom(random, sizeof(random), 0) != sizeof(random))
-		return -EIO;
-	for (int i = 0; i < NAME_RANDOM; i++)
-		out[i] = digits[random[i] % (sizeof(digits) - 1)];
-	out[NAME_RANDOM] = '\0';
-	return 0;
-}
-
 /* A name from the command's, with the characters that a name may have, and four random ones.
  * Returns owned. */
 static char *invent_name(const struct spec *spec)
@@ -169,7 +156,7 @@ static char *invent_name(const struct spec *spec)
 			stem[n++] = *p;
 	}
 	stem[n] = '\0';
-	if (random_suffix(suffix) < 0)
+	if (random_letters(suffix, NAME_RANDOM) < 0)
 		return NULL;
 	return asprintf(&name, "%s-%s", n ? stem : "job", suffix) < 0 ? NULL : name;
 }

@@ -4,6 +4,7 @@
 #include "common/base/log.h"
 #include "common/base/paths.h"
 #include "common/base/scan.h"
+#include "common/base/strings.h"
 #include "common/text/duration.h"
 #include "common/text/endpoint.h"
 #include "common/text/retention.h"
@@ -122,18 +123,11 @@ int config_init(struct config *c)
 	return c->slice ? 0 : -ENOMEM;
 }
 
-static void free_words(char **words)
-{
-	for (char **w = words; w && *w; w++)
-		free(*w);
-	free(words);
-}
-
 void config_fini(struct config *c)
 {
 	free(c->admin_group);
-	free_words(c->allow_groups);
-	free_words(c->allow_users);
+	strings_free(c->allow_groups);
+	strings_free(c->allow_users);
 	free(c->log_dir);
 	free(c->slice);
 	free(c->gce_endpoint);
@@ -164,25 +158,17 @@ static int set_string(char **slot, const char *value, struct error *err)
 static int set_words(char ***slot, const char *value, struct error *err)
 {
 	_cleanup_free_ char *copy = strdup(value);
-	char **words = calloc(strlen(value) / 2 + 2, sizeof(*words));
+	_cleanup_strings_ char **words = NULL;
 	char *save = NULL;
 	size_t n = 0;
 
-	if (!copy || !words) {
-		free(words);
+	if (!copy)
 		return out_of_memory(err);
-	}
-	for (char *w = strtok_r(copy, " \t,", &save); w; w = strtok_r(NULL, " \t,", &save)) {
-		words[n] = strdup(w);
-		if (!words[n++]) {
-			free_words(words);
+	for (char *w = strtok_r(copy, " \t,", &save); w; w = strtok_r(NULL, " \t,", &save))
+		if (strings_add(&words, &n, w) < 0)
 			return out_of_memory(err);
-		}
-	}
-	free_words(*slot);
-	*slot = n ? words : NULL;
-	if (!n)
-		free(words);
+	strings_free(*slot);
+	*slot = TAKE_PTR(words);
 	return 0;
 }
 

@@ -2,6 +2,7 @@
 #include "daemon/jobs/aside.h"
 
 #include "common/base/proc.h"
+#include "common/base/signals.h"
 #include "daemon/jobs/child.h"
 
 #include <errno.h>
@@ -100,17 +101,13 @@ static void on_end(void *arg, int code, int status)
 
 static void __attribute__((noreturn)) run(const struct aside_work *work, int fd)
 {
-	sigset_t none;
 	int n;
 
 	/* The child must not keep connections open. */
 	if (dup2(fd, 3) < 0)
 		_exit(1);
 	close_range(4, ~0U, 0);
-	for (int s = 1; s < NSIG; s++)
-		signal(s, SIG_DFL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
+	signals_reset();
 	prctl(PR_SET_NAME, work->name);
 	n = work->fn(work->arg);
 	_exit(write(3, &n, sizeof(n)) == sizeof(n) ? 0 : 1);

@@ -4,6 +4,7 @@
 #include "common/base/proc.h"
 #include "common/base/safe_open.h"
 #include "common/base/scan.h"
+#include "common/base/signals.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -144,16 +145,6 @@ static void __attribute__((noreturn)) give_up(int status_fd, const char *what)
 	_exit(EXIT_NOT_STARTED);
 }
 
-static void reset_signals(void)
-{
-	sigset_t none;
-
-	for (int s = 1; s < NSIG; s++)
-		signal(s, SIG_DFL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
 static void join_cgroup(const char *dir)
 {
 	char path[4096];
@@ -237,7 +228,7 @@ child_main(const struct child_request *q, int gate_fd, int status_fd)
 	char *env[7];
 	char go;
 
-	reset_signals();
+	signals_reset();
 	setsid();
 	/* End of file without a byte: the daemon died or changed its mind. */
 	if (read(gate_fd, &go, 1) != 1)

@@ -2,7 +2,9 @@
 #include "daemon/jobs/record.h"
 
 #include "common/base/paths.h"
+#include "common/base/random.h"
 #include "common/base/safe_open.h"
+#include "common/base/strings.h"
 #include "common/text/json.h"
 #include "daemon/jobs/safe_files.h"
 
@@ -103,7 +105,7 @@ bool job_record_is_run(const char *name)
 
 	if (len < RUN_RANDOM + 2 || name[0] == '.' || random[-1] != '_')
 		return false;
-	return strspn(random, "abcdefghijklmnopqrstuvwxyz0123456789") == RUN_RANDOM;
+	return strspn(random, RANDOM_LETTERS) == RUN_RANDOM;
 }
 
 /* Whether run_id_new() could have made the run's name from that job's. */
@@ -645,47 +647,31 @@ int job_record_set_aside(
 	return error_set(err, -EEXIST, "%s/%s.corrupt-*: too many", s->path, run);
 }
 
-static int list_append(char ***names, size_t *n, const char *name)
-{
-	char **grown = realloc(*names, (*n + 2) * sizeof(*grown));
-
-	if (!grown)
-		return -ENOMEM;
-	*names = grown;
-	grown[*n] = strdup(name);
-	if (!grown[*n])
-		return -ENOMEM;
-	grown[++*n] = NULL;
-	return 0;
-}
-
 int job_record_list(const struct record_store *s, char ***ret, struct error *err)
 {
 	_cleanup_dir_ DIR *dir = NULL;
-	char **names = calloc(1, sizeof(*names));
+	_cleanup_strings_ char **names = strings_copy(NULL);
 	size_t n = 0;
 	struct dirent *e;
 	int fd = openat(s->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	dir = fd >= 0 ? fdopendir(fd) : NULL;
-	if (!dir || !names) {
-		int code = -errno;
+	if (!dir) {
+		int code = error_set(err, -errno, "%s: %s", s->path, strerror(errno));
 
-		if (!dir)
-			close_fd(fd);
-		free(names);
-		return error_set(err, code, "%s: %s", s->path, strerror(-code));
+		close_fd(fd);
+		return code;
 	}
+	if (!names)
+		return error_set(err, -ENOMEM, "out of memory");
 	while ((e = readdir(dir))) {
 		if (is_unfinished(e->d_name) || !strncmp(e->d_name, FILES_GONE, strlen(FILES_GONE)))
 			(void)!job_record_remove(s, e->d_name, NULL);
 		if (!job_record_is_run(e->d_name))
 			continue;
-		if (list_append(&names, &n, e->d_name) < 0) {
-			strings_free(names);
+		if (strings_add(&names, &n, e->d_name) < 0)
 			return error_set(err, -ENOMEM, "out of memory");
-		}
 	}
-	*ret = names;
+	*ret = TAKE_PTR(names);
 	return 0;
 }

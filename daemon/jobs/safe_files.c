@@ -2,15 +2,14 @@
 #include "daemon/jobs/safe_files.h"
 
 #include "common/base/file.h"
+#include "common/base/random.h"
 #include "common/base/safe_open.h"
+#include "common/base/signals.h"
 #include "common/text/json.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -31,7 +30,6 @@ int files_open_dir(int dirfd, const char *name, struct error *err)
 /* Removes path in a process that only init waits for. */
 static void remove_beside(const char *path)
 {
-	sigset_t none;
 	pid_t pid = fork();
 
 	if (pid > 0)
@@ -40,10 +38,7 @@ static void remove_beside(const char *path)
 		return;
 	if (fork() != 0)
 		_exit(0);
-	for (int s = 1; s < NSIG; s++)
-		signal(s, SIG_DFL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
+	signals_reset();
 	prctl(PR_SET_NAME, "elasticd-remove");
 	/* The child must not keep locks and connections open. */
 	close_range(0, ~0U, 0);
@@ -56,7 +51,7 @@ int files_remove_tree(const char *path)
 	_cleanup_free_ char *gone = NULL;
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 	int r = file_rm_rf_some(path, TREE_FILES, TREE_BYTES);
-	uint64_t random;
+	char random[17];
 
 	if (r != -EAGAIN)
 		return r;
@@ -64,9 +59,8 @@ int files_remove_tree(const char *path)
 		remove_beside(path);
 		return 0;
 	}
-	if (getrandom(&random, sizeof(random), 0) != sizeof(random) ||
-		asprintf(&gone, "%.*s" FILES_GONE "%016" PRIx64, (int)(name - path), path, random) <
-			0) {
+	if (random_letters(random, sizeof(random) - 1) < 0 ||
+		asprintf(&gone, "%.*s" FILES_GONE "%s", (int)(name - path), path, random) < 0) {
 		gone = NULL;
 		return -ENOMEM;
 	}
@@ -99,30 +93,6 @@ int files_make_dirs(const char *path, mode_t mode, struct error *err)
 	return 0;
 }
 
-static int read_all(int fd, size_t size, char **ret_text, size_t *ret_len)
-{
-	_cleanup_free_ char *text = malloc(size + 1);
-	size_t done = 0;
-
-	if (!text)
-		return -ENOMEM;
-	while (done < size) {
-		ssize_t n = read(fd, text + done, size - done);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		done += n;
-	}
-	text[done] = '\0';
-	*ret_len = done;
-	*ret_text = TAKE_PTR(text);
-	return 0;
-}
-
 int files_read(int dirfd, const char *name, size_t max, uid_t owner, char **ret_text,
 	size_t *ret_len, struct error *err)
 {
@@ -141,7 +111,7 @@ int files_read(int dirfd, const char *name, size_t max, uid_t owner, char **ret_
 	if (st.st_size > (off_t)max)
 		return error_set(err, -EFBIG, "%s: has %lld bytes, expected at most %zu", name,
 			(long long)st.st_size, max);
-	r = read_all(fd, st.st_size, ret_text, ret_len);
+	r = file_read_fd(fd, max, ret_text, ret_len);
 	if (r < 0)
 		return error_set(err, r, "%s: %s", name, strerror(-r));
 	return 0;

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* CLOCK_MONOTONIC as one number, for code that blocks or runs beside the loop. Callbacks of the
+ * loop use loop_now_ms(), which leaves out the time in which the process stood still. */
+
+#include <stdint.h>
+#include <time.h>
+
+static inline uint64_t monotonic_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+static inline uint64_t monotonic_ms(void)
+{
+	return monotonic_us() / 1000;
+}
