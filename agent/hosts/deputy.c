@@ -3,6 +3,7 @@
 #include "agent/hosts/private.h"
 #include "agent/process/fence.h"
 #include "common/base/log.h"
+#include "common/base/random.h"
 #include "common/base/socket_address.h"
 #include "common/text/endpoint.h"
 #include "common/text/json.h"
@@ -129,7 +130,7 @@ void head_choose_deputy(struct head *h)
 		return;
 	fence_last_word(NULL, 0, NULL, 0);
 	head_set_deputy(h, x);
-	if (x && lead_secret(h->deputy_word) == 0)
+	if (x && random_hex(h->deputy_word, LEAD_SECRET - 1) == 0)
 		head_say(x, "Deputize", message_deputize(h->deputy_word));
 }
 

@@ -5,15 +5,14 @@
 #include "common/base/file.h"
 #include "common/base/local_address.h"
 #include "common/base/log.h"
+#include "common/base/random.h"
 #include "common/text/endpoint.h"
 #include "common/text/json.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 /*
  * Joins the core to the member of this host and, where this host leads, to the head.
@@ -72,11 +71,9 @@ void hosts_hand_over(struct hosts *h)
 static int hosts_names(struct hosts *h, struct error *err)
 {
 	_cleanup_free_ char *boot = NULL;
-	uint64_t random[2];
 
-	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+	if (random_hex(h->agent, 32) < 0)
 		return error_set(err, -EIO, "no random numbers");
-	snprintf(h->agent, sizeof(h->agent), "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
 	if (file_read("/proc/sys/kernel/random/boot_id", 0, &boot, NULL) == 0)
 		boot[strcspn(boot, "\n")] = '\0';
 	snprintf(h->boot, sizeof(h->boot), "%.36s", boot ? boot : "unknown");

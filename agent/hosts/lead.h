@@ -271,5 +271,3 @@ _must_check_ int lead_entry_read(struct lead_entry *e, const struct etcd_result 
 void lead_entry_fini(struct lead_entry *e);
 /* The same of the last round that was started, without the host of that run. */
 json_t *lead_state_now(const struct head *h, int64_t term, const char *without);
-/* LEAD_SECRET bytes. -EIO. */
-_must_check_ int lead_secret(char *text);

@@ -2,6 +2,7 @@
 #include "agent/hosts/private.h"
 #include "common/base/local_address.h"
 #include "common/base/log.h"
+#include "common/base/random.h"
 #include "common/base/socket_address.h"
 #include "common/text/endpoint.h"
 #include "common/text/json.h"
@@ -149,7 +150,7 @@ static int claim_secret(struct lead *l, struct error *err)
 	const struct link_tls_options o = { .token = l->secret };
 
 	claim_drop_secret(l);
-	if (lead_secret(l->secret) < 0)
+	if (random_hex(l->secret, LEAD_SECRET - 1) < 0)
 		return error_set(err, -EIO, "no random numbers");
 	return z->token_file ? 0 : link_tls_new(&o, &l->hosts->tls, err);
 }

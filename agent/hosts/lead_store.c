@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 /*
  * What stands in etcd, as text: each value is a JSON object. Another version of this program may
@@ -63,18 +62,6 @@ int64_t lead_number(const json_t *value, const char *key, int64_t none)
 	int64_t n = json_get_int(value, key, none);
 
 	return n < 0 || n > LEAD_MOST ? none : n;
-}
-
-int lead_secret(char *text)
-{
-	unsigned char bytes[LEAD_SECRET / 2];
-
-	if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
-		return -EIO;
-	for (size_t i = 0; i < sizeof(bytes); i++)
-		snprintf(text + 2 * i, 3, "%02x", bytes[i]);
-	explicit_bzero(bytes, sizeof(bytes));
-	return 0;
 }
 
 json_t *lead_json(const struct lead *l, const char *address)

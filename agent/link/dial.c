@@ -6,6 +6,7 @@
 #include "agent/link/private.h"
 #include "agent/link/resolve.h"
 #include "common/base/log.h"
+#include "common/base/random.h"
 #include "common/base/socket_address.h"
 #include "common/text/json.h"
 
@@ -409,7 +410,7 @@ int link_connect(
 	if (r == 0)
 		r = dial_new(l, options);
 	if (r == 0)
-		r = link_secret(session);
+		r = random_hex(session, LINK_SECRET_SIZE - 1);
 	if (r == 0)
 		l->session = strdup(session);
 	if (r < 0 || !l->session)

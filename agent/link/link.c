@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/random.h>
 
 enum {
 	FILL_BYTES = 256 << 10,	 /* of messages in one write */
@@ -26,17 +25,6 @@ bool link_leave_callback(struct link *l)
 	if (!l->callbacks)
 		free(l);
 	return true;
-}
-
-int link_secret(char *text)
-{
-	unsigned char random[LINK_SECRET_BYTES];
-
-	if (getrandom(random, sizeof(random), 0) != sizeof(random))
-		return -EIO;
-	for (int i = 0; i < LINK_SECRET_BYTES; i++)
-		sprintf(text + 2 * i, "%02x", random[i]);
-	return 0;
 }
 
 const struct link_peer *link_peer(const struct link *l)

@@ -6,6 +6,7 @@
  */
 #include "agent/link/listen.h"
 
+#include "common/base/random.h"
 #include "common/base/socket_address.h"
 
 #include "agent/link/private.h"
@@ -194,7 +195,7 @@ static int new_link(
 	int r = link_new(s->loop, s->idl, &l);
 
 	if (r == 0)
-		r = link_secret(word);
+		r = random_hex(word, LINK_SECRET_SIZE - 1);
 	if (r == 0) {
 		l->lease_ms = s->lease_ms;
 		r = link_peer_set(l, m->parameters);
@@ -435,7 +436,7 @@ int link_listen_new(struct loop *loop, const struct link_addresses *addresses,
 		return r;
 	r = copy_identity(s, &options->self);
 	if (r == 0)
-		r = link_secret(s->head);
+		r = random_hex(s->head, LINK_SECRET_SIZE - 1);
 	if (r == 0)
 		r = link_message_interface(&s->idl);
 	if (r == 0)

@@ -28,13 +28,9 @@ struct link_listen;
 
 enum {
 	LINK_BEATS_PER_LEASE = 5,
-	LINK_ANSWERS = 8, /* more than a lease of them */
-	LINK_SECRET_BYTES = 16,
-	LINK_SECRET_SIZE = 2 * LINK_SECRET_BYTES + 1, /* as text with its NUL */
+	LINK_ANSWERS = 8,      /* more than a lease of them */
+	LINK_SECRET_SIZE = 33, /* of random_hex(), with the NUL */
 };
-
-/* Random text of LINK_SECRET_SIZE bytes. 0 or -EIO. */
-_must_check_ int link_secret(char *text);
 
 struct link {
 	struct chain_node

@@ -10,14 +10,13 @@
 #include "agent/queue/journal/journal.h"
 #include "agent/queue/private.h"
 #include "common/base/log.h"
+#include "common/base/random.h"
 #include "common/text/base64.h"
 #include "common/text/json.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 enum {
 	MARK_BITS = 48,	 /* of a position, below the number of this host's lead */
@@ -48,13 +47,10 @@ int dispatch_holds(const struct supervisor *sv, uint64_t *mark)
 
 static void edition_new(struct dispatch *d)
 {
-	uint64_t random[2] = { 0 };
-
 	snprintf(d->edition_before, sizeof(d->edition_before), "%s",
 		d->copy.note == COPY_NOTE_ASKED ? d->asked : d->noted);
-	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+	if (random_hex(d->edition, 32) < 0)
 		log_error("no random numbers");
-	snprintf(d->edition, sizeof(d->edition), "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
 }
 
 /* Says when it cannot be saved, and when it can again. */

@@ -2,6 +2,7 @@
 #include "agent/resources/gpu_memory.h"
 
 #include "agent/process/nvml.h"
+#include "common/base/clock.h"
 #include "common/base/file.h"
 #include "common/base/scan.h"
 
@@ -9,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -107,24 +107,16 @@ static void gpu_print_busy(const struct nvml *n, const struct gpu *g)
 	putchar('\n');
 }
 
-static int64_t gpu_now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 /* The library has no event for memory that becomes free. */
 static int gpu_list_wait(
 	struct gpu_list *l, const struct nvml *n, int64_t limit_ms, struct error *err)
 {
-	int64_t until = gpu_now_ms() + limit_ms, pause = GPU_FIRST_MS;
+	int64_t until = monotonic_ms() + limit_ms, pause = GPU_FIRST_MS;
 	const struct gpu *busy;
 	int r;
 
 	while ((r = gpu_list_look(l, n, err)) == 0 && (busy = gpu_list_busy(l))) {
-		int64_t left = until - gpu_now_ms();
+		int64_t left = until - monotonic_ms();
 
 		if (left <= 0) {
 			gpu_print_busy(n, busy);

@@ -3,6 +3,7 @@
 
 #include "client/launch/job_file.h"
 #include "common/base/paths.h"
+#include "common/base/strings.h"
 #include "common/spec/spec.h"
 #include "common/text/json.h"
 
@@ -59,27 +60,6 @@ static int job_dir_is_job(const struct dirent *e)
 	return name && !disabled;
 }
 
-static int job_dir_add(char ***list, size_t n, const char *text)
-{
-	char **more = reallocarray(*list, n + 2, sizeof(*more));
-
-	if (!more)
-		return -ENOMEM;
-	*list = more;
-	more[n] = strdup(text);
-	more[n + 1] = NULL;
-	return more[n] ? 0 : -ENOMEM;
-}
-
-static size_t job_dir_count(char *const *list)
-{
-	size_t n = 0;
-
-	while (list && list[n])
-		n++;
-	return n;
-}
-
 /* Another user must not say what runs as this one, and nothing waits for a FIFO. */
 static int job_dir_check(const char *path, mode_t type, struct error *err)
 {
@@ -133,10 +113,11 @@ static int job_dir_complete(
 
 static int job_dir_wrong(struct job_dir *d, const char *path, char *const *lines)
 {
-	int r = job_dir_add(&d->wrong, job_dir_count(d->wrong), path);
+	size_t n = strings_count(d->wrong);
+	int r = strings_add(&d->wrong, &n, path);
 
 	for (size_t i = 0; !r && lines[i]; i++)
-		r = job_dir_add(&d->problems, d->n_problems++, lines[i]);
+		r = strings_add(&d->problems, &d->n_problems, lines[i]);
 	return r;
 }
 
@@ -188,13 +169,6 @@ int job_dir_read(const char *dir, struct job_dir *ret, struct error *err)
 	return r;
 }
 
-static void job_dir_free_list(char **list)
-{
-	for (size_t i = 0; list && list[i]; i++)
-		free(list[i]);
-	free(list);
-}
-
 void job_dir_fini(struct job_dir *d)
 {
 	for (size_t i = 0; i < d->n; i++) {
@@ -202,7 +176,7 @@ void job_dir_fini(struct job_dir *d)
 		json_decref(d->files[i].spec);
 	}
 	free(d->files);
-	job_dir_free_list(d->problems);
-	job_dir_free_list(d->wrong);
+	strings_free(d->problems);
+	strings_free(d->wrong);
 	*d = (struct job_dir){ 0 };
 }

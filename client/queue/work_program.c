@@ -2,6 +2,7 @@
 #include "client/queue/work_program.h"
 
 #include "common/base/proc.h"
+#include "common/base/signals.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -205,16 +206,12 @@ struct ends {
 static void become(const struct ends *e, char *const *argv, char *const *env, pid_t parent)
 {
 	int error;
-	sigset_t none;
 
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(127);
-	for (int i = 1; i < NSIG; i++)
-		signal(i, SIG_DFL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
+	signals_reset();
 	for (; *env; env++)
 		putenv(*env);
 	if (dup2(e->in[0], STDIN_FILENO) >= 0 && dup2(e->out[1], STDOUT_FILENO) >= 0 &&

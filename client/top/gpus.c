@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/top/gpus.h"
 
+#include "common/base/clock.h"
 #include "common/base/paths.h"
 #include "common/base/proc.h"
 
@@ -12,7 +13,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { GPUS_ANSWER_MAX = 1 << 20, GPUS_END_MS = 100 };
@@ -148,20 +148,12 @@ int gpus_read(struct gpus *g, json_t **ret)
 	return 1;
 }
 
-static int64_t gpus_now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
-}
-
 int gpus_wait(struct gpus *g, int limit_ms, json_t **ret)
 {
-	int64_t until = gpus_now_ms() + limit_ms, left;
+	int64_t until = monotonic_ms() + limit_ms, left;
 	int r;
 
-	while ((r = gpus_read(g, ret)) == 0 && (left = until - gpus_now_ms()) > 0) {
+	while ((r = gpus_read(g, ret)) == 0 && (left = until - monotonic_ms()) > 0) {
 		struct pollfd p = { .fd = g->fd, .events = POLLIN };
 
 		(void)!poll(&p, 1, (int)left);

@@ -4,6 +4,7 @@
 #include "client/base/job.h"
 #include "client/verbs/verbs.h"
 #include "client/verbs/workers.h"
+#include "common/base/clock.h"
 #include "common/base/printable.h"
 #include "common/base/signals.h"
 #include "common/text/json.h"
@@ -13,7 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -33,14 +33,6 @@ struct attach {
 	bool ignore_exit;
 	int64_t kill_ms; /* CLOCK_MONOTONIC; when we kill the program; -1: never */
 };
-
-static int64_t monotonic_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * (int64_t)1000 + ts.tv_nsec / 1000000;
-}
 
 /* Prints "\r\n": the program may have left the terminal in raw mode. */
 static void tell(const struct attach *a, const char *text)
@@ -100,7 +92,7 @@ static void attend(struct attach *a)
 	while (!a->program.ended) {
 		struct pollfd fds[2] = { { .fd = a->program.signal_fd, .events = POLLIN },
 			{ .fd = a->orders ? varlink_sync_fd(a->orders) : -1, .events = POLLIN } };
-		int64_t left = a->kill_ms < 0 ? -1 : a->kill_ms - monotonic_ms();
+		int64_t left = a->kill_ms < 0 ? -1 : a->kill_ms - (int64_t)monotonic_ms();
 
 		if (a->kill_ms >= 0 && left <= 0) {
 			foreground_kill(&a->program);
