@@ -170,7 +170,7 @@ static int archived_run_open(
 		asprintf(&s->events, "%s/events.jsonl", dir) < 0 ||
 		asprintf(&s->results, "%s/results.json", dir) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
-	r = state_file_read(dir, ARCHIVED_RUN_STATE_MAX, &s->state, err);
+	r = state_file_read(dir, &s->state, err);
 	s->began = r != -ENOENT;
 	if (r < 0)
 		log_warning("%s", err->text); /* its logs and counts are not known */

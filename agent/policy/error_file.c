@@ -3,6 +3,7 @@
 
 #include "agent/files/file_system.h"
 #include "common/base/file.h"
+#include "common/text/json.h"
 
 #include <errno.h>
 #include <math.h>
@@ -78,7 +79,6 @@ static int errorfile_take(struct errorfile *e, const char **ret_problem)
 		const json_t *extra = json_object_get(message, "extraInfo");
 		const char *stack = json_string_value(json_object_get(extra, "py_callstack"));
 
-		e->structured = true;
 		text = json_string_value(json_object_get(message, "message"));
 		stamp = json_object_get(extra, "timestamp");
 		if (!text) {
@@ -194,9 +194,8 @@ int errorfile_copy(const struct errorfile *e, const char *path, int exit_code)
 
 	if (!doc)
 		return -ENOMEM;
-	if (e->structured)
-		json_object_set_new(
-			json_object_get(doc, "message"), "errorCode", json_integer(exit_code));
+	if (json_is_object(json_object_get(doc, "message")))
+		json_put_int(json_object_get(doc, "message"), "errorCode", exit_code);
 	text = json_dumps(doc, JSON_COMPACT);
 	if (!text)
 		return -ENOMEM;

@@ -26,7 +26,6 @@ struct errorfile {
 	char *traceback;      /* or NULL; owned, cut to its limit */
 	int64_t timestamp_us; /* as the worker wrote it, or -1 */
 	bool whole_seconds;   /* the timestamp was given without a fraction */
-	bool structured;      /* message was an object (torchrun adds errorCode to it) */
 };
 
 /* Parses len bytes. Returns 0, or -EBADMSG with the problem, a static text, in ret_problem. */

@@ -19,11 +19,7 @@ static int64_t failure_stop_us(const struct worker *w)
 
 static void failure_fill(struct failure *f, struct worker *w, int64_t now_us)
 {
-	int64_t written = -1;
-	int r;
-
-	*f = (struct failure){ .worker = w, .status = worker_failed_status(w) };
-	f->when = (struct rootcause){
+	struct rootcause when = {
 		.start_us = w->started_us,
 		.observed_us = w->exit.ended ? w->ended_us : now_us,
 		.claimed_us = -1,
@@ -32,27 +28,27 @@ static void failure_fill(struct failure *f, struct worker *w, int64_t now_us)
 		.by_signal = w->exit.signal && !w->stop_us,
 		.out_of_memory = w->exit.out_of_memory,
 	};
-	if (w->error_file && w->exit.ended) {
-		r = errorfile_read(w->error_file, &f->file, &written, &f->problem);
-		f->has_file = r == 0;
-		f->when.written_us = written;
-		if (f->has_file) {
-			f->when.claimed_us = f->file.timestamp_us;
-			f->when.claimed_whole = f->file.whole_seconds;
-		}
+
+	*f = (struct failure){ .worker = w, .status = worker_failed_status(w) };
+	if (w->error_file && w->exit.ended)
+		f->has_file =
+			errorfile_read(w->error_file, &f->file, &when.written_us, &f->problem) == 0;
+	if (f->has_file) {
+		when.claimed_us = f->file.timestamp_us;
+		when.claimed_whole = f->file.whole_seconds;
 	}
 	f->application = f->has_file || w->app_error;
 	/* It failed when the agent or the worker itself said so, not when its process ended. */
 	if (w->blame_us) {
-		f->when.claimed_us = w->blame_us;
-		f->when.claimed_whole = false;
+		when.claimed_us = w->blame_us;
+		when.claimed_whole = false;
 	}
-	f->place = rootcause_place(&f->when);
+	f->place = rootcause_place(&when);
 	f->collateral = f->place.group == ROOTCAUSE_COLLATERAL;
 	if (f->has_file && f->file.timestamp_us >= 0 && !w->blame_us) {
 		bool plausible;
 
-		rootcause_time(&f->when, &plausible);
+		rootcause_time(&when, &plausible);
 		if (!plausible)
 			f->problem =
 				"its timestamp is not between the worker's start and end and is not used";
@@ -88,11 +84,6 @@ int failures_known(struct failures *ret, struct worker *workers, int n_workers, 
 	f.has_root = f.n && !f.items[0].collateral;
 	*ret = f;
 	return 0;
-}
-
-int failures_collect(struct failures *ret, struct worker *workers, int n_workers)
-{
-	return failures_known(ret, workers, n_workers, 0);
 }
 
 int failures_collect_one(struct failures *ret, struct worker *w)

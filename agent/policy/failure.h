@@ -14,7 +14,6 @@
 
 struct failure {
 	struct worker *worker; /* borrowed */
-	struct rootcause when;
 	struct rootcause_place place;
 	bool collateral;
 	int status;	     /* the job's exit status, where this is its root cause */
@@ -30,10 +29,9 @@ struct failures {
 	bool has_root;
 };
 
-/* The failures of all workers that have ended; reads their error.json. Empty if none failed. */
-_must_check_ int failures_collect(struct failures *ret, struct worker *workers, int n_workers);
-/* The same, with workers that still run but hang or have reported an error. now_us: the present
- * time. */
+/* The failures of all workers that have ended, for which it reads their error.json, and of those
+ * that still run but hang or have reported an error. now_us: the present time; 0: all have ended.
+ */
 _must_check_ int failures_known(
 	struct failures *ret, struct worker *workers, int n_workers, int64_t now_us);
 /* The failure of one worker that has ended. */

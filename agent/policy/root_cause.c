@@ -25,7 +25,8 @@ int64_t rootcause_time(const struct rootcause *r, bool *ret_plausible)
 	return plausible ? t : r->observed_us;
 }
 
-bool rootcause_is_collateral(const struct rootcause *r)
+/* Whether the agent stopped the worker, and nothing shows that it had failed before. */
+static bool rootcause_is_collateral(const struct rootcause *r)
 {
 	bool plausible;
 	int64_t t;

@@ -25,9 +25,6 @@ struct rootcause {
 /* The time of the failure. ret_plausible (may be NULL): it is the worker's own timestamp. */
 int64_t rootcause_time(const struct rootcause *r, bool *ret_plausible);
 
-/* Whether the agent stopped the worker, and nothing shows that it had failed before. */
-bool rootcause_is_collateral(const struct rootcause *r);
-
 enum { ROOTCAUSE_OOM_US = 5000000 };
 
 /* The keys by which failures are ordered. */

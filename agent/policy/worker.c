@@ -154,20 +154,21 @@ bool worker_ended_by_agent(const struct worker *w)
 	       (w->exit.signal || w->exit.code == 128 + w->stop_signal);
 }
 
-int worker_failed_status(const struct worker *w)
-{
-	int status = worker_exit_status(&w->exit);
-
-	return status && !worker_ended_by_agent(w) ? status : 1;
-}
-
-int worker_exit_status(const struct worker_exit *x)
+/* The status that a shell would report. */
+static int worker_exit_status(const struct worker_exit *x)
 {
 	if (x->error && x->before_exec)
 		return 125; /* the agent failed before it tried the program */
 	if (x->error)
 		return x->error == ENOENT ? 127 : 126;
 	return x->signal ? 128 + x->signal : x->code;
+}
+
+int worker_failed_status(const struct worker *w)
+{
+	int status = worker_exit_status(&w->exit);
+
+	return status && !worker_ended_by_agent(w) ? status : 1;
 }
 
 json_t *worker_exit_json(const struct worker_exit *x)

@@ -137,13 +137,12 @@ const char *worker_name(const struct worker *w);
 /* Prepares it for its next start: forgets how the last process ended. */
 void worker_renew(struct worker *w);
 
-/* The status that a shell would report: exit code, 128 + signal, 126 or 127; 125 if a step before
- * the program failed. */
-int worker_exit_status(const struct worker_exit *x);
 /* Whether the agent's signals ended its process, or its exit code says so, such as 143. */
 bool worker_ended_by_agent(const struct worker *w);
-/* The exit status of a job that this worker's failure ended: the worker's own, but never 0; 1 if
- * the agent's signal ended its process, since that says nothing about the failure. */
+/* The exit status of a job that this worker's failure ended. It is that of a shell: exit code, 128
+ * + signal, 126 or 127 where the program cannot be executed; 125 where a step before it failed. But
+ * it is 1 in place of 0, and if the agent's signal ended the process, since that says nothing about
+ * the failure. */
 int worker_failed_status(const struct worker *w);
 
 const char *worker_state_name(enum worker_state s);

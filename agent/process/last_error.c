@@ -4,6 +4,7 @@
 #include "common/base/cleanup.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
+#include "common/base/paths.h"
 #include "common/base/safe_open.h"
 #include "common/text/json.h"
 
@@ -16,7 +17,9 @@
 
 enum { LAST_ERROR_MAX = 1000, LAST_ERROR_STATUS = 125 };
 
-bool last_error_stays(int code)
+/* Whether an agent that cannot begin because of code (a negative errno) would fail again: for every
+ * error except those that another process or a later try may cure. */
+static bool last_error_stays(int code)
 {
 	switch (-code) {
 	case ENOMEM:
@@ -41,13 +44,9 @@ bool last_error_stays(int code)
 static void last_error_write(
 	const char *state_dir, const char *name, const char *text, size_t len, bool sync)
 {
-	_cleanup_free_ char *path = NULL;
-	int r = -ENOMEM;
+	_cleanup_free_ char *path = paths_join(state_dir, name);
+	int r = path ? file_write_atomic(path, text, len, 0640, sync) : -ENOMEM;
 
-	if (asprintf(&path, "%s/%s", state_dir, name) < 0)
-		path = NULL;
-	else
-		r = file_write_atomic(path, text, len, 0640, sync);
 	if (r < 0)
 		log_warning("%s/%s: %s", state_dir, name, strerror(-r));
 }
@@ -82,16 +81,11 @@ void last_error_end(const char *state_dir, int code, const char *text)
 
 char *last_error_take(const char *state_dir)
 {
-	_cleanup_free_ char *path = NULL;
-	_cleanup_close_ int fd = -1;
+	_cleanup_free_ char *path = state_dir ? paths_join(state_dir, "last_error") : NULL;
+	_cleanup_close_ int fd = path ? safe_open(AT_FDCWD, path, O_RDONLY, 0) : -1;
 	char text[LAST_ERROR_MAX + 1];
 	ssize_t n;
 
-	if (!state_dir || asprintf(&path, "%s/last_error", state_dir) < 0) {
-		path = NULL;
-		return NULL;
-	}
-	fd = safe_open(AT_FDCWD, path, O_RDONLY, 0);
 	if (fd < 0)
 		return NULL;
 	n = read(fd, text, LAST_ERROR_MAX);

@@ -3,19 +3,13 @@
 
 /*
  * The last message of an agent that ends without a verdict of its run. It is kept in the run's
- * record, so that elasticd and the next agent can tell why the agent was lost. When another agent
- * would fail the same way, it becomes the run's verdict. Called by agent/main.c, by the guard and
- * by elasticd when it resumes a run.
+ * record, so that elasticd and the next agent can tell why the agent was lost. Called by
+ * agent/main.c, by the guard and by elasticd when it resumes a run.
  */
 
-#include <stdbool.h>
-
-/* True when an agent that cannot begin because of code (a negative errno) would fail again: for
- * every error except those that another process or a later try may cure. Pure. */
-bool last_error_stays(int code);
-
-/* Notes that an agent cannot begin and ends; text says why. state_dir: the run's record; NULL:
- * keeps nothing. */
+/* Notes that an agent cannot begin because of code (a negative errno) and ends; text says why. It
+ * becomes the verdict unless another process or a later try may cure code. state_dir: the run's
+ * record; NULL: keeps nothing. */
 void last_error_end(const char *state_dir, int code, const char *text);
 
 /* Keeps text for the next agent. */

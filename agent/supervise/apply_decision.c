@@ -26,11 +26,6 @@ static bool apply_is_leader(const struct supervisor *sv, const struct worker *w)
 	return w->role->leader && sv->spec->leader.on_exit == SPEC_LEADER_STOP;
 }
 
-static bool apply_is_alone(const struct supervisor *sv, const struct worker *w)
-{
-	return spec_scope_worker(sv->spec, w->role);
-}
-
 static struct group_decision apply_decide(const struct supervisor *sv)
 {
 	_cleanup_free_ struct group_decision_worker *all =
@@ -48,7 +43,7 @@ static struct group_decision apply_decide(const struct supervisor *sv)
 		all[i] = (struct group_decision_worker){ .state = w->replaced ? WORKER_WAITING
 									      : w->state,
 			.leader = apply_is_leader(sv, w),
-			.alone = apply_is_alone(sv, w),
+			.alone = spec_scope_worker(sv->spec, w->role),
 			.no_restart = w->no_restart,
 			.on_purpose = w->on_purpose };
 	}
@@ -216,30 +211,30 @@ static bool apply_is_groups(enum group_decision_step step)
 
 void apply_decisions(struct supervisor *sv)
 {
-	struct group_decision j;
+	struct group_decision d;
 
 	do {
 		if (sv->group.state != GROUP_STARTING && sv->group.state != GROUP_RUNNING)
 			return;
 		if (!sv->leader_over && features_delay_decision(sv))
 			return;
-		j = apply_decide(sv);
-		if (apply_is_groups(j.step) && features_decide(sv, j.step))
+		d = apply_decide(sv);
+		if (apply_is_groups(d.step) && features_decide(sv, d.step))
 			return;
-		switch (j.step) {
+		switch (d.step) {
 		case GROUP_DECISION_WAIT:
 			break;
 		case GROUP_DECISION_WORKER:
-			apply_worker_failed(sv, &sv->workers[j.worker]);
+			apply_worker_failed(sv, &sv->workers[d.worker]);
 			break;
 		case GROUP_DECISION_LEADER:
-			apply_leader_over(sv, &sv->workers[j.worker], false);
+			apply_leader_over(sv, &sv->workers[d.worker], false);
 			break;
 		case GROUP_DECISION_GROUP:
 			apply_group(sv);
 			break;
 		case GROUP_DECISION_NO_RESTART:
-			apply_no_restart(sv, &sv->workers[j.worker]);
+			apply_no_restart(sv, &sv->workers[d.worker]);
 			break;
 		case GROUP_DECISION_DONE:
 			end_run_all_ended(sv);
@@ -252,9 +247,9 @@ void apply_decisions(struct supervisor *sv)
 			break;
 		}
 		/* These steps post no event to the group, so there may be another step. */
-	} while (j.step == GROUP_DECISION_WORKER ||
-		 (sv->leader_over && j.step != GROUP_DECISION_WAIT &&
-			 j.step != GROUP_DECISION_LEADER_OVER));
+	} while (d.step == GROUP_DECISION_WORKER ||
+		 (sv->leader_over && d.step != GROUP_DECISION_WAIT &&
+			 d.step != GROUP_DECISION_LEADER_OVER));
 }
 
 void apply_leader_expired(void *arg)

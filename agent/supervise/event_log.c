@@ -4,6 +4,7 @@
 #include "agent/files/file_system.h"
 #include "agent/policy/failure_list.h"
 #include "common/base/log.h"
+#include "common/base/paths.h"
 #include "common/loop/loop.h"
 #include "common/text/duration.h"
 #include "common/text/json.h"
@@ -71,10 +72,9 @@ int events_new(const char *job, const char *run, const char *const dirs[2], int6
 	for (int i = 0; i < 2; i++) {
 		if (!dirs[i])
 			continue;
-		if (asprintf(&e->files[i].path, "%s/events.jsonl", dirs[i]) < 0) {
-			e->files[i].path = NULL;
+		e->files[i].path = paths_join(dirs[i], "events.jsonl");
+		if (!e->files[i].path)
 			return -ENOMEM;
-		}
 		e->files[i].slow = i == 0;
 		e->files[i].torn = true; /* an earlier agent may have died while it wrote a line */
 	}

@@ -2,19 +2,20 @@
 #include "agent/supervise/feature.h"
 
 #include "agent/supervise/private.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
-#define EACH(sv, f)                                      \
-	const struct feature *const *f = (sv)->features; \
-	f &&*f;                                          \
+#define EACH(sv, f)                                          \
+	const struct feature *const *f = (sv)->opt.features; \
+	f &&*f;                                              \
 	f++
 
 static void **feature_place(const struct supervisor *sv, const struct feature *f)
 {
-	for (size_t i = 0; sv->feature_states && sv->features[i]; i++)
-		if (sv->features[i] == f)
+	for (size_t i = 0; sv->feature_states && sv->opt.features[i]; i++)
+		if (sv->opt.features[i] == f)
 			return &sv->feature_states[i];
 	return NULL;
 }
@@ -67,8 +68,8 @@ int features_init(struct supervisor *sv, struct error *err)
 void features_hang_up(struct supervisor *sv)
 {
 	for (size_t i = 0; i < sv->n_features; i++)
-		if (sv->features[i]->hang_up)
-			sv->features[i]->hang_up(sv);
+		if (sv->opt.features[i]->hang_up)
+			sv->opt.features[i]->hang_up(sv);
 }
 
 void features_fini(struct supervisor *sv)
@@ -79,7 +80,7 @@ void features_fini(struct supervisor *sv)
 	for (EACH(sv, f))
 		n++;
 	while (n > 0) {
-		const struct feature *f = sv->features[--n];
+		const struct feature *f = sv->opt.features[--n];
 
 		if (f->fini)
 			f->fini(sv);
@@ -114,12 +115,22 @@ int features_environment(const struct supervisor *sv, const struct worker *w, st
 	return 0;
 }
 
+/* Returns true from the calling function if a hook does, else false. */
 #define ANY(sv, hook, ...)                                           \
 	do {                                                         \
 		for (EACH(sv, f_))                                   \
 			if ((*f_)->hook && (*f_)->hook(__VA_ARGS__)) \
 				return true;                         \
 		return false;                                        \
+	} while (0)
+
+/* Returns from the calling function what the first feature says that has the hook, else none. */
+#define FIRST(sv, none, hook, ...)                               \
+	do {                                                     \
+		for (EACH(sv, f_))                               \
+			if ((*f_)->hook)                         \
+				return (*f_)->hook(__VA_ARGS__); \
+		return none;                                     \
 	} while (0)
 
 bool features_rendezvous(struct supervisor *sv)
@@ -171,10 +182,7 @@ bool features_save_hosts(struct supervisor *sv, const char *why)
 
 json_t *features_hosts_samples(struct supervisor *sv, bool barrier)
 {
-	for (const struct feature *const *f = supervisor_features(sv); f && *f; f++)
-		if ((*f)->hosts_samples)
-			return (*f)->hosts_samples(sv, barrier);
-	return NULL;
+	FIRST(sv, NULL, hosts_samples, sv, barrier);
 }
 
 bool features_take_signal(struct supervisor *sv, int signo)
@@ -204,35 +212,23 @@ bool features_rely_on_disk(const struct supervisor *sv)
 
 int features_hold_answers(const struct supervisor *sv, uint64_t *mark)
 {
-	for (EACH(sv, f))
-		if ((*f)->holds_answers)
-			return (*f)->holds_answers(sv, mark);
-	return 0;
+	FIRST(sv, 0, holds_answers, sv, mark);
 }
 
 int features_hosts_stepped(
 	struct supervisor *sv, int first_rank, int n, const json_t *steps, struct error *err)
 {
-	for (EACH(sv, f))
-		if ((*f)->hosts_stepped)
-			return (*f)->hosts_stepped(sv, first_rank, n, steps, err);
-	return 0;
+	FIRST(sv, 0, hosts_stepped, sv, first_rank, n, steps, err);
 }
 
 int features_hosts_recorded(struct supervisor *sv, const json_t *recorded, struct error *err)
 {
-	for (EACH(sv, f))
-		if ((*f)->hosts_recorded)
-			return (*f)->hosts_recorded(sv, recorded, err);
-	return 0;
+	FIRST(sv, 0, hosts_recorded, sv, recorded, err);
 }
 
 json_t *features_hosts_records(struct supervisor *sv, const json_t *records)
 {
-	for (EACH(sv, f))
-		if ((*f)->hosts_records)
-			return (*f)->hosts_records(sv, records);
-	return NULL;
+	FIRST(sv, NULL, hosts_records, sv, records);
 }
 
 bool features_hosts_have_records(const struct supervisor *sv, const json_t *edition)
@@ -265,8 +261,8 @@ static void features_next_last(void *arg)
 {
 	struct supervisor *sv = arg;
 
-	while (sv->features && sv->features[sv->n_last]) {
-		const struct feature *f = sv->features[sv->n_last++];
+	while (sv->opt.features && sv->opt.features[sv->n_last]) {
+		const struct feature *f = sv->opt.features[sv->n_last++];
 
 		if (f->last_answers && f->last_answers(sv, features_next_last, sv))
 			return;

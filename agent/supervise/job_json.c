@@ -2,6 +2,7 @@
 #include "agent/policy/failure_list.h"
 #include "agent/supervise/feature.h"
 #include "agent/supervise/private.h"
+#include "common/base/paths.h"
 #include "common/base/proc.h"
 #include "common/text/duration.h"
 #include "common/text/json.h"
@@ -50,12 +51,6 @@ static void job_json_live(const struct supervisor *sv, const struct worker *w, j
 	json_put_int(j, "cpu_ms", (int64_t)cpu);
 }
 
-/* Whether w has scope worker: it is started again alone, from a budget of its own. */
-static bool job_json_is_alone(const struct supervisor *sv, const struct worker *w)
-{
-	return w->role && spec_scope_worker(sv->spec, w->role);
-}
-
 /* only: NULL for all. */
 static json_t *job_json_workers(const struct supervisor *sv, bool live, const struct ranks *only)
 {
@@ -69,7 +64,7 @@ static json_t *job_json_workers(const struct supervisor *sv, bool live, const st
 		j = worker_json(&sv->workers[i]);
 		json_put_int(j, "restarts",
 			sv->workers[i].restarts + (sv->attempt < 0 ? 0 : sv->attempt));
-		if (job_json_is_alone(sv, &sv->workers[i]))
+		if (spec_scope_worker(sv->spec, sv->workers[i].role))
 			json_put_int(j, "max_restarts",
 				spec_restart_of(sv->spec, sv->workers[i].role)->max);
 		if (live || sv->ended) /* the record of an ended run keeps each last line */
@@ -210,7 +205,7 @@ static bool job_json_goes_on(const struct supervisor *sv)
  * again. */
 static json_t *job_json_known(struct supervisor *sv)
 {
-	json_t *list = run_failures_known(sv);
+	json_t *list = supervisor_known_failures(sv);
 	char key[16];
 
 	snprintf(key, sizeof(key), "%d", sv->attempt);
@@ -221,13 +216,10 @@ static json_t *job_json_known(struct supervisor *sv)
 /* From the record: failures that are no longer in memory, or that an earlier agent reported. */
 static json_t *job_json_old_failures(const struct supervisor *sv, int attempt)
 {
-	_cleanup_free_ char *path = NULL;
+	const char *dir = sv->opt.state_dir;
+	_cleanup_free_ char *path = dir ? paths_join(dir, "events.jsonl") : NULL;
 
-	if (!sv->opt.state_dir || asprintf(&path, "%s/events.jsonl", sv->opt.state_dir) < 0) {
-		path = NULL;
-		return json_array();
-	}
-	return events_failures_all(path, attempt);
+	return path ? events_failures_all(path, attempt) : json_array();
 }
 
 json_t *job_json_failures(struct supervisor *sv, int attempt)

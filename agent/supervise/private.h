@@ -46,6 +46,7 @@
 #include "common/spec/spec.h"
 
 #include <jansson.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -54,7 +55,6 @@
 
 enum {
 	SUPERVISOR_EVENTS = 16,		  /* group events that can wait in one turn of the loop */
-	SUPERVISOR_SIGNALS = 64,	  /* as many as the kernel has */
 	SUPERVISOR_PREEMPTED_STATUS = 42, /* unless the specification has another */
 	SUPERVISOR_DRAIN_MS = 5000,	  /* wait for a console that does not take the last lines */
 };
@@ -141,19 +141,16 @@ struct supervisor {
 	char leader_text[320];		 /* how the leader ended, for people */
 
 	/* Features and their state (feature.h). */
-	const struct feature *const *features;
 	size_t n_features;     /* whose init() was called, also if it failed */
 	bool on_notice;	       /* a notice of preemption is up */
 	bool unready;	       /* it runs, but is not ready */
-	void **feature_states; /* one for each of features */
+	void **feature_states; /* one for each of opt.features */
 	bool finalising;       /* features are being finalised */
 	size_t n_last;	       /* features whose last answers are given, or awaited */
 	loop_fn last_fn;       /* runs after those */
 	void *last_arg;
 
-	struct loop_signal *signals[SUPERVISOR_SIGNALS];
-	uint64_t watched; /* bit n - 1: signal n is among signals */
-	int n_signals;
+	struct loop_signal *signals[_NSIG]; /* by number; NULL: not watched */
 	struct record *record;
 };
 
@@ -253,8 +250,6 @@ void run_failures_tell_known(struct supervisor *sv, struct failures *f);
 void run_failures_keep_one(struct supervisor *sv, struct worker *w);
 /* w failed and is not started again: adds its "worker-failed" event. */
 void run_failures_tell_one(struct supervisor *sv, struct worker *w);
-/* The known failures of the present attempt, as Errors returns them; owned. */
-json_t *run_failures_known(struct supervisor *sv);
 /* Several hosts: writes the error.json of the group's root cause, which may be another host's,
  * where the caller of `run` wants it. */
 void run_failures_copy_groups(struct supervisor *sv);

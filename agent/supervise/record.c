@@ -5,6 +5,7 @@
 #include "agent/supervise/why.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
+#include "common/base/paths.h"
 #include "common/text/json.h"
 
 #include <errno.h>
@@ -23,7 +24,7 @@
  * is appended at once; record_load() reads both.
  */
 
-enum { RECORD_AGENTS = 1000000, RECORD_MAX = 16 << 20, RECORD_DELAY_MS = 50 };
+enum { RECORD_AGENTS = 1000000, RECORD_DELAY_MS = 50 };
 
 struct record {
 	struct state_file *state; /* NULL in the foreground */
@@ -41,26 +42,16 @@ static void record_wrote(struct supervisor *sv, const char *path, int r)
 	sv->record->failing = r < 0;
 }
 
-static void record_put(struct supervisor *sv, const char *path, json_t *doc, bool sync)
+/* Writes doc to the run's log directory, whose file system may hang. */
+static void record_put_log(struct supervisor *sv, const char *name, const json_t *doc)
 {
-	_cleanup_free_ char *text = doc ? json_dump_text(doc, NULL) : NULL;
-
-	record_wrote(
-		sv, path, text ? file_write_atomic(path, text, strlen(text), 0640, sync) : -ENOMEM);
-}
-
-/* The same in the run's log directory, whose file system may hang. */
-static void record_put_log(struct supervisor *sv, const char *name, json_t *doc, mode_t mode)
-{
-	_cleanup_free_ char *text = doc ? json_dump_text(doc, NULL) : NULL;
+	_cleanup_free_ char *text = json_dump_text(doc, NULL);
 	const char *dir = logs_run_dir(sv->logs);
-	_cleanup_free_ char *path = NULL;
+	_cleanup_free_ char *path = dir ? paths_join(dir, name) : NULL;
 
-	if (!dir || asprintf(&path, "%s/%s", dir, name) < 0) {
-		path = NULL;
-		return;
-	}
-	record_wrote(sv, path, text ? log_fs_replace(path, text, strlen(text), mode) : -ENOMEM);
+	if (path)
+		record_wrote(
+			sv, path, text ? log_fs_replace(path, text, strlen(text), 0640) : -ENOMEM);
 }
 
 static void record_write_state(void *arg)
@@ -130,7 +121,7 @@ static void record_job(struct supervisor *sv)
 	json_put_int(doc, "created_us", sv->created_us);
 	json_put_string(doc, "record", sv->opt.state_dir);
 	json_put(doc, "spec", record_spec(sv->spec));
-	record_put_log(sv, "job.json", doc, 0640);
+	record_put_log(sv, "job.json", doc);
 }
 
 int record_new(struct supervisor *sv, struct error *err)
@@ -207,7 +198,7 @@ static int record_agents(const json_t *doc)
 	return n >= 0 && n < RECORD_AGENTS ? (int)n + 1 : 1;
 }
 
-static void record_load_state(struct supervisor *sv, const char *path, const json_t *doc)
+static void record_load_state(struct supervisor *sv, const json_t *doc)
 {
 	const json_t *job = json_get_object(doc, "job");
 
@@ -220,27 +211,28 @@ static void record_load_state(struct supervisor *sv, const char *path, const jso
 	worker_list_load_stopped(sv, json_get_array(doc, "stopped_workers"));
 	why_load(sv, json_get_array(doc, "decisions"));
 	if (restart_load(&sv->budget, json_get_object(doc, "budget"), loop_now_ms()) < 0)
-		log_warning("%s: budget: not usable; counting restarts from 0", path);
+		log_warning("%s/state.json: budget: not usable; counting restarts from 0",
+			sv->opt.state_dir);
 }
 
 int record_load(struct supervisor *sv, int64_t *ret_seq, struct error *err)
 {
-	_cleanup_free_ char *path = NULL, *events = NULL;
+	const char *dir = sv->opt.state_dir;
+	_cleanup_free_ char *events = dir ? paths_join(dir, "events.jsonl") : NULL;
 	_cleanup_json_ json_t *doc = NULL;
 	struct record_replay replay = { .sv = sv };
 	int r;
 
 	*ret_seq = 0;
-	if (!sv->opt.state_dir)
+	if (!dir)
 		return 0;
-	if (asprintf(&path, "%s/state.json", sv->opt.state_dir) < 0 ||
-		asprintf(&events, "%s/events.jsonl", sv->opt.state_dir) < 0)
+	if (!events)
 		return error_set(err, -ENOMEM, "out of memory");
-	r = state_file_read(sv->opt.state_dir, RECORD_MAX, &doc, err);
+	r = state_file_read(dir, &doc, err);
 	if (r < 0 && r != -ENOENT)
 		log_warning("%s; using the events instead", err->text);
 	if (!r) {
-		record_load_state(sv, path, doc);
+		record_load_state(sv, doc);
 		replay.snapshot = json_get_int(doc, "seq", 0);
 	}
 	/* Events are appended before the state is replaced, so the file has the last number, unless
@@ -276,15 +268,16 @@ void record_flush(struct supervisor *sv)
 void record_verdict(struct supervisor *sv)
 {
 	_cleanup_json_ json_t *doc = job_json_verdict(sv);
-	_cleanup_free_ char *path = NULL;
+	_cleanup_free_ char *path = NULL, *text = NULL;
 
 	record_flush(sv);
-	record_put_log(sv, "verdict.json", doc, 0640);
+	record_put_log(sv, "verdict.json", doc);
 	if (!sv->opt.state_dir)
 		return;
-	if (asprintf(&path, "%s/verdict.json", sv->opt.state_dir) < 0)
-		path = NULL;
-	else
-		record_put(sv, path, doc, true);
+	path = paths_join(sv->opt.state_dir, "verdict.json");
+	text = json_dump_text(doc, NULL);
+	if (path)
+		record_wrote(sv, path,
+			text ? file_write_atomic(path, text, strlen(text), 0640, true) : -ENOMEM);
 	state_file_done(sv->record->state);
 }

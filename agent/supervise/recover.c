@@ -3,6 +3,7 @@
 #include "agent/supervise/feature.h"
 #include "agent/supervise/private.h"
 #include "common/base/log.h"
+#include "common/base/paths.h"
 #include "common/text/json.h"
 
 #include <stdio.h>
@@ -94,14 +95,9 @@ static enum group_event recover_end(struct supervisor *sv)
 /* Sets the root cause from the failures that the lost agent reported of the last attempt. */
 static void recover_root_cause(struct supervisor *sv)
 {
-	_cleanup_json_ json_t *failures = NULL;
-	_cleanup_free_ char *path = NULL;
+	_cleanup_free_ char *path = paths_join(sv->opt.state_dir, "events.jsonl");
+	_cleanup_json_ json_t *failures = path ? events_failures(path, sv->attempt) : NULL;
 
-	if (asprintf(&path, "%s/events.jsonl", sv->opt.state_dir) < 0) {
-		path = NULL;
-		return;
-	}
-	failures = events_failures(path, sv->attempt);
 	if (json_array_size(failures))
 		sv->end.root_cause = json_incref(json_array_get(failures, 0));
 }

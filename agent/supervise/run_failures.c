@@ -197,7 +197,7 @@ static size_t run_failures_root(
 	return 0;
 }
 
-json_t *run_failures_known(struct supervisor *sv)
+json_t *supervisor_known_failures(struct supervisor *sv)
 {
 	struct failures f = { 0 };
 	json_t *list;
@@ -317,7 +317,7 @@ void run_failures_attempt_over(struct supervisor *sv)
 	struct failures f = { 0 };
 	json_t *list;
 
-	if (failures_collect(&f, sv->workers, sv->n_workers) < 0)
+	if (failures_known(&f, sv->workers, sv->n_workers, 0) < 0)
 		log_error(
 			"out of memory: the failures of attempt %d are not reported", sv->attempt);
 	list = run_failures_list(sv, &f);

@@ -79,21 +79,6 @@ int supervisor_prepare(struct supervisor *sv, const struct seat *seat, struct er
 	return r;
 }
 
-void supervisor_show_budget(struct supervisor *sv, const struct restart_budget *b)
-{
-	sv->budget = *b;
-}
-
-int supervisor_master_port(const struct supervisor *sv)
-{
-	return sv->master_port;
-}
-
-json_t *supervisor_addresses(const struct supervisor *sv, const char *host)
-{
-	return tfconfig_addresses(sv, host);
-}
-
 int supervisor_launch(struct supervisor *sv, const char *master_addr, int master_port,
 	const json_t *cluster, struct error *err)
 {
@@ -175,9 +160,4 @@ bool seat_set_verdict(struct supervisor *sv)
 	if (sv->end.root_cause)
 		run_failures_copy_groups(sv);
 	return true;
-}
-
-json_t *supervisor_known_failures(struct supervisor *sv)
-{
-	return run_failures_known(sv);
 }

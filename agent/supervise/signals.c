@@ -81,17 +81,9 @@ static void signals_on_signal(int signo, void *arg)
 
 static int signals_add(struct supervisor *sv, int signo)
 {
-	uint64_t bit = UINT64_C(1) << (signo - 1);
-	int r = 0;
-
-	if (sv->watched & bit || sv->n_signals == SUPERVISOR_SIGNALS)
+	if (sv->signals[signo])
 		return 0;
-	r = loop_signal_new(sv->loop, signo, signals_on_signal, sv, &sv->signals[sv->n_signals]);
-	if (!r) {
-		sv->watched |= bit;
-		sv->n_signals++;
-	}
-	return r;
+	return loop_signal_new(sv->loop, signo, signals_on_signal, sv, &sv->signals[signo]);
 }
 
 /* Leaves out SIGHUP, which signals_init() adds unless it is ignored. */

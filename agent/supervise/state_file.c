@@ -4,6 +4,7 @@
 #include "common/base/cleanup.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
+#include "common/base/paths.h"
 #include "common/base/safe_open.h"
 #include "common/text/json.h"
 
@@ -22,13 +23,6 @@ struct state_file {
 };
 
 static const char *const state_file_spares[STATE_FILE_SPARES] = { "state.spare0", "state.spare1" };
-
-static char *state_file_path(const char *dir, const char *name)
-{
-	char *path;
-
-	return asprintf(&path, "%s/%s", dir, name) < 0 ? NULL : path;
-}
 
 /* Always writes the whole spare, so that later writes need no more room. */
 static int state_file_fill(int fd, const char *text, size_t len)
@@ -77,14 +71,14 @@ struct state_file *state_file_new(const char *dir)
 
 	if (!s)
 		return NULL;
-	s->path = state_file_path(dir, "state.json");
+	s->path = paths_join(dir, "state.json");
 	for (int i = 0; i < STATE_FILE_SPARES; i++) {
 		s->spare_fd[i] = -1;
-		s->spare_path[i] = state_file_path(dir, state_file_spares[i]);
+		s->spare_path[i] = paths_join(dir, state_file_spares[i]);
 		if (!s->path || !s->spare_path[i])
 			return state_file_free(s);
 	}
-	if (!state_file_read(dir, STATE_FILE_MAX, &last, NULL))
+	if (!state_file_read(dir, &last, NULL))
 		s->version = json_get_int(last, "version", 0);
 	for (int i = 0; i < STATE_FILE_SPARES; i++)
 		state_file_make_spare(s, i);
@@ -156,24 +150,23 @@ void state_file_done(struct state_file *s)
 		(void)!unlink(s->spare_path[i]);
 }
 
-static int state_file_read_one(
-	const char *dir, const char *name, size_t max, json_t **ret, struct error *err)
+static int state_file_read_one(const char *dir, const char *name, json_t **ret, struct error *err)
 {
-	_cleanup_free_ char *path = state_file_path(dir, name);
+	_cleanup_free_ char *path = paths_join(dir, name);
 
-	return path ? json_read_file(path, max, ret, err)
+	return path ? json_read_file(path, STATE_FILE_MAX, ret, err)
 		    : error_set(err, -ENOMEM, "out of memory");
 }
 
-int state_file_read(const char *dir, size_t max, json_t **ret, struct error *err)
+int state_file_read(const char *dir, json_t **ret, struct error *err)
 {
 	_cleanup_json_ json_t *best = NULL;
-	int r = state_file_read_one(dir, "state.json", max, &best, err);
+	int r = state_file_read_one(dir, "state.json", &best, err);
 
 	for (int i = 0; i < STATE_FILE_SPARES; i++) {
 		json_t *spare = NULL;
 
-		if (state_file_read_one(dir, state_file_spares[i], max, &spare, NULL) < 0)
+		if (state_file_read_one(dir, state_file_spares[i], &spare, NULL) < 0)
 			continue;
 		if (state_file_version(spare, true) >
 			(best ? state_file_version(best, false) : -1)) {

@@ -36,4 +36,4 @@ _must_check_ int state_file_write(struct state_file *s, json_t *doc);
 void state_file_done(struct state_file *s);
 
 /* The newest state in dir, owned. Returns a negative errno with err; -ENOENT: there is none. */
-_must_check_ int state_file_read(const char *dir, size_t max, json_t **ret, struct error *err);
+_must_check_ int state_file_read(const char *dir, json_t **ret, struct error *err);

@@ -34,18 +34,8 @@ static bool stop_tree_gone(struct supervisor *sv)
 	return tree_gone(&e);
 }
 
-static int stop_signal_worker(
-	struct supervisor *sv, struct worker *w, int signo, enum spec_whom whom)
-{
-	if (whom == SPEC_WHOM_MAIN)
-		return sv->processes->kill(w->pid, signo) < 0 ? -errno : 0;
-	if (whom == SPEC_WHOM_GROUP)
-		return sv->processes->kill(-w->pid, signo) < 0 ? -errno : 0;
-	return 0;
-}
-
-/* Signals the worker and all its descendants that are still below it. */
-static int stop_signal_below(struct supervisor *sv, struct worker *w, int signo)
+/* Signals all descendants of w that are still below it. */
+static int stop_signal_below(const struct worker *w, int signo)
 {
 	_cleanup_free_ struct proc_stat *procs = NULL;
 	size_t n;
@@ -56,17 +46,19 @@ static int stop_signal_below(struct supervisor *sv, struct worker *w, int signo)
 	n = proc_keep_descendants(procs, n, w->pid);
 	for (size_t i = 0; i < n; i++)
 		(void)proc_kill(&procs[i], signo);
-	return sv->processes->kill(w->pid, signo) < 0 ? -errno : 0;
+	return 0;
 }
 
 int signal_worker(struct supervisor *sv, struct worker *w, int signo, enum spec_whom whom)
 {
-	int r;
+	int r = 0;
 
 	if (!worker_alive(w) || sv->opt.alone)
 		return -ESRCH;
-	r = whom == SPEC_WHOM_ALL ? stop_signal_below(sv, w, signo)
-				  : stop_signal_worker(sv, w, signo, whom);
+	if (whom == SPEC_WHOM_ALL)
+		r = stop_signal_below(w, signo);
+	if (!r && sv->processes->kill(whom == SPEC_WHOM_GROUP ? -w->pid : w->pid, signo) < 0)
+		r = -errno;
 	if (r == -EPERM && features_signal_worker(sv, w, signo))
 		r = 0;
 	return r;

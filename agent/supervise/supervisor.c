@@ -365,7 +365,6 @@ int supervisor_new(struct loop *loop, const struct spec *spec, const struct supe
 	sv->loop = loop;
 	sv->spec = spec;
 	sv->opt = *opt;
-	sv->features = opt->features;
 	sv->processes = opt->processes ? opt->processes : &supervisor_system_processes;
 	sv->cgroup = cgroup;
 	sv->oom = oom_new(cgroup_dir(cgroup));
@@ -390,7 +389,7 @@ struct supervisor *supervisor_free(struct supervisor *sv)
 {
 	if (!sv)
 		return NULL;
-	for (int i = 0; i < sv->n_signals; i++)
+	for (int i = 0; i < _NSIG; i++)
 		loop_signal_free(sv->signals[i]);
 	loop_cancel(sv->loop, supervisor_drain, sv);
 	features_hang_up(sv);

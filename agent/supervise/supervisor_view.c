@@ -33,7 +33,7 @@ const struct group *supervisor_group(const struct supervisor *sv)
 
 const struct feature *const *supervisor_features(const struct supervisor *sv)
 {
-	return sv->features;
+	return sv->opt.features;
 }
 
 const char *supervisor_host(const struct supervisor *sv)
@@ -134,6 +134,16 @@ void supervisor_set_notice(struct supervisor *sv, bool up)
 int supervisor_n_workers(const struct supervisor *sv)
 {
 	return sv->n_workers;
+}
+
+int supervisor_master_port(const struct supervisor *sv)
+{
+	return sv->master_port;
+}
+
+void supervisor_show_budget(struct supervisor *sv, const struct restart_budget *b)
+{
+	sv->budget = *b;
 }
 
 struct worker *supervisor_worker(const struct supervisor *sv, int place)

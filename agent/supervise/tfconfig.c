@@ -145,7 +145,7 @@ int tfconfig_begin(struct supervisor *sv, struct error *err)
 	return 0;
 }
 
-json_t *tfconfig_addresses(const struct supervisor *sv, const char *host)
+json_t *supervisor_addresses(const struct supervisor *sv, const char *host)
 {
 	const struct tfconfig *c = sv->tfconfig;
 	json_t *list = c ? json_array() : NULL;

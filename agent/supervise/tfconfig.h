@@ -20,9 +20,9 @@ _must_check_ int tfconfig_worker_starting(
 	struct supervisor *sv, const struct worker *w, struct error *err);
 /* Sets TF_CONFIG for w. -ENOMEM. */
 _must_check_ int tfconfig_env(const struct supervisor *sv, const struct worker *w, struct env *e);
-/* Several hosts: the addresses of this host's workers at host, as supervisor_addresses(); and the
- * cluster of all hosts' workers (NULL: this host's alone). */
-json_t *tfconfig_addresses(const struct supervisor *sv, const char *host);
+/* Several hosts: sets the cluster of all hosts' workers, an array as of supervisor_addresses(),
+ * which is here, too; NULL: this host's alone. -EPROTO where it names a worker that is not
+ * expected. */
 _must_check_ int tfconfig_set_cluster(
 	struct supervisor *sv, const json_t *cluster, struct error *err);
 /* Releases all ports. */

@@ -98,16 +98,11 @@ static void why_history(const json_t *history, FILE *f)
 	}
 }
 
-/* Whether w has scope worker: it is started again alone, from a budget of its own. */
-static bool why_is_alone(const struct supervisor *sv, const struct worker *w)
-{
-	return w->role && spec_scope_worker(sv->spec, w->role);
-}
-
+/* Whether a worker is started again alone, from a budget of its own. */
 static bool why_any_alone(const struct supervisor *sv)
 {
 	for (int i = 0; i < sv->n_workers; i++)
-		if (why_is_alone(sv, &sv->workers[i]))
+		if (spec_scope_worker(sv->spec, sv->workers[i].role))
 			return true;
 	return false;
 }

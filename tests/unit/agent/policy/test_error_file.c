@@ -73,7 +73,6 @@ START_TEST(the_record_decorator_s_shape_is_read)
 	ck_assert_str_eq(e.traceback, "Traceback:\n  x\n");
 	ck_assert_int_eq(e.timestamp_us, 1700000000000000);
 	ck_assert(e.whole_seconds);
-	ck_assert(e.structured);
 	errorfile_fini(&e);
 	ck_assert_ptr_null(e.message);
 	ck_assert_int_eq(e.timestamp_us, -1);
@@ -89,7 +88,6 @@ START_TEST(the_short_shape_is_read)
 	ck_assert_ptr_null(e.traceback);
 	ck_assert_int_eq(e.timestamp_us, 1700000000000000);
 	ck_assert(e.whole_seconds);
-	ck_assert(!e.structured);
 	errorfile_fini(&e);
 }
 END_TEST

@@ -65,7 +65,7 @@ static void wrote(int i, const char *text)
 /* Collects failures, and checks the order of their ranks. */
 static void collect(size_t n, const int *ranks)
 {
-	ck_assert_int_eq(failures_collect(&failures, workers, N), 0);
+	ck_assert_int_eq(failures_known(&failures, workers, N, 0), 0);
 	ck_assert_uint_eq(failures.n, n);
 	for (size_t i = 0; i < n; i++)
 		ck_assert_msg(failures.items[i].worker->rank == ranks[i], "%zu. is rank %d", i,
@@ -80,7 +80,7 @@ START_TEST(running_and_succeeded_workers_are_no_failures)
 	collect(0, NULL);
 	ck_assert(!failures.has_root);
 	failures_fini(&failures);
-	ck_assert_int_eq(failures_collect(&failures, workers, 0), 0);
+	ck_assert_int_eq(failures_known(&failures, workers, 0, 0), 0);
 	ck_assert_uint_eq(failures.n, 0);
 }
 END_TEST
@@ -116,13 +116,13 @@ START_TEST(failures_stand_as_their_places_say_whatever_they_are)
 			else
 				ended(i, 100 + (seed >> 20) % 3, 1);
 		}
-		ck_assert_int_eq(failures_collect(&failures, workers, N), 0);
+		ck_assert_int_eq(failures_known(&failures, workers, N, 0), 0);
 		ck_assert_uint_eq(failures.n, N);
 		ck_assert_int_eq(failures.has_root, !failures.items[0].collateral);
 		for (int i = 0; i < N; i++) {
 			const struct failure *f = &failures.items[i];
 
-			ck_assert_int_eq(f->collateral, rootcause_is_collateral(&f->when));
+			ck_assert_int_eq(f->collateral, f->place.group == ROOTCAUSE_COLLATERAL);
 			ck_assert(i == 0 || rootcause_compare(&f[-1].place, &f->place) <= 0);
 		}
 		failures_fini(&failures);
@@ -148,7 +148,7 @@ START_TEST(when_all_were_stopped_there_is_no_root_cause)
 	}
 	collect(2, (int[]){ 1, 0 });
 	ck_assert(!failures.has_root);
-	ck_assert(!failures.items[0].when.by_signal);
+	ck_assert(!failures.items[0].place.by_signal);
 }
 END_TEST
 

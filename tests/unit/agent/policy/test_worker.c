@@ -72,12 +72,11 @@ START_TEST(an_exit_code_is_kept_and_named)
 	worker_set_exit(&worker, CLD_EXITED, 3);
 	ck_assert(worker_bad_exit(&worker));
 	ck_assert_str_eq(worker.exit.text, "exit code 3");
-	ck_assert_int_eq(worker_exit_status(&worker.exit), 3);
+	ck_assert_int_eq(worker_failed_status(&worker), 3);
 	assert_exit_json("{\"code\":3}");
 	worker_set_exit(&worker, CLD_EXITED, 0);
 	ck_assert(!worker_bad_exit(&worker));
 	ck_assert(worker.exit.ended);
-	ck_assert_int_eq(worker_exit_status(&worker.exit), 0);
 	assert_exit_json("{\"code\":0}");
 }
 END_TEST
@@ -89,7 +88,7 @@ START_TEST(a_signal_is_kept_and_named)
 	worker_set_exit(&worker, CLD_KILLED, SIGKILL);
 	ck_assert(worker_bad_exit(&worker));
 	ck_assert_str_eq(worker.exit.text, "signal 9 (SIGKILL)");
-	ck_assert_int_eq(worker_exit_status(&worker.exit), 137);
+	ck_assert_int_eq(worker_failed_status(&worker), 137);
 	assert_exit_json("{\"core_dumped\":false,\"signal\":9,\"signal_name\":\"SIGKILL\"}");
 	worker_set_exit(&worker, CLD_DUMPED, SIGSEGV);
 	ck_assert_str_eq(worker.exit.text, "signal 11 (SIGSEGV), core dumped");
@@ -126,16 +125,16 @@ START_TEST(a_head_can_have_one_for_each_worker_of_thousands_of_hosts)
 }
 END_TEST
 
-START_TEST(every_exit_code_and_signal_has_the_status_of_a_shell)
+START_TEST(every_exit_code_and_signal_but_success_has_the_status_of_a_shell)
 {
 	for (int i = 0; i < 256; i++) {
 		worker_set_exit(&worker, CLD_EXITED, i);
-		ck_assert_int_eq(worker_exit_status(&worker.exit), i);
+		ck_assert_int_eq(worker_failed_status(&worker), i ? i : 1);
 		ck_assert_int_eq(worker_bad_exit(&worker), i != 0);
 	}
 	for (int i = 1; i < 65; i++) {
 		worker_set_exit(&worker, CLD_KILLED, i);
-		ck_assert_int_eq(worker_exit_status(&worker.exit), 128 + i);
+		ck_assert_int_eq(worker_failed_status(&worker), 128 + i);
 		ck_assert(worker_bad_exit(&worker));
 	}
 }
@@ -169,13 +168,13 @@ START_TEST(a_command_that_was_not_executed_is_127_or_126)
 	worker_set_exec_error(&worker, ENOENT, "exec", "train");
 	ck_assert(worker_bad_exit(&worker));
 	ck_assert_str_eq(worker.exit.text, "cannot exec train: No such file or directory");
-	ck_assert_int_eq(worker_exit_status(&worker.exit), 127);
+	ck_assert_int_eq(worker_failed_status(&worker), 127);
 	assert_exit_json(
 		"{\"errno\":2,\"error\":\"cannot exec train: No such file or directory\"}");
 	worker_set_exec_error(&worker, EACCES, "exec", "train");
-	ck_assert_int_eq(worker_exit_status(&worker.exit), 126);
+	ck_assert_int_eq(worker_failed_status(&worker), 126);
 	worker_set_exec_error(&worker, ENOENT, "change to the working directory", "/gone");
-	ck_assert_int_eq(worker_exit_status(&worker.exit), 125);
+	ck_assert_int_eq(worker_failed_status(&worker), 125);
 }
 END_TEST
 
@@ -253,7 +252,7 @@ int main(void)
 	tcase_add_test(t, a_signal_is_kept_and_named);
 	tcase_add_test(t, a_note_is_the_end_of_the_text_of_an_exit);
 	tcase_add_test(t, a_head_can_have_one_for_each_worker_of_thousands_of_hosts);
-	tcase_add_test(t, every_exit_code_and_signal_has_the_status_of_a_shell);
+	tcase_add_test(t, every_exit_code_and_signal_but_success_has_the_status_of_a_shell);
 	tcase_add_test(t, a_failure_that_the_agent_ended_has_the_status_1);
 	tcase_add_test(t, a_command_that_was_not_executed_is_127_or_126);
 	tcase_add_test(t, a_program_with_a_long_or_binary_name_does_no_harm);

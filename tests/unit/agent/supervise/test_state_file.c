@@ -43,7 +43,7 @@ static void reads(int seq)
 {
 	_cleanup_json_ json_t *doc = NULL;
 	struct error err = { 0 };
-	int r = state_file_read(dir, 1 << 20, &doc, &err);
+	int r = state_file_read(dir, &doc, &err);
 
 	ck_assert_int_eq(r < 0 ? -1 : json_get_int(doc, "seq", 0), seq);
 }
