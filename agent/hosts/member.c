@@ -251,12 +251,12 @@ static void member_on_beat(void *arg, const struct link_beat *beat)
 	uint64_t sent = (uint64_t)beat->sent_boot_us / 1000;
 
 	if (m->state == MEMBER_AWAY || m->state == MEMBER_JOINING || m->state == MEMBER_OVER ||
-		sent < m->lease.sent_ms[m->lease.beat % LEASE_BEATS])
+		sent < m->lease.sent_ms)
 		return;
 	m->clock = *beat;
 	m->answered_ms = hosts_now_ms();
 	member_tell_clock(m);
-	if (!lease_answer(&m->lease, lease_beat(&m->lease, sent), hosts_now_ms()))
+	if (!lease_answer(&m->lease, sent, hosts_now_ms()))
 		return;
 	member_arm_lease(m);
 	if (m->hosts->head && m->hosts->lead)

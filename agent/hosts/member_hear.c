@@ -36,7 +36,7 @@ static int hear_admitted(struct member *m, const json_t *p, struct error *err)
 	m->answered_ms = hosts_now_ms();
 	m->known_round = (uint64_t)json_get_int(p, "known_round", 0);
 	/* The JOIN was the first beat of the lease, and this is its answer. */
-	if (!lease_answer(&m->lease, 1, hosts_now_ms())) {
+	if (!lease_answer(&m->lease, m->lease.sent_ms, hosts_now_ms())) {
 		member_post(m, MEMBER_EV_LOST);
 		return 0;
 	}

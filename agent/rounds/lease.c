@@ -7,40 +7,26 @@
 void lease_begin(struct lease_member *m, uint64_t lease_ms, uint64_t now_ms)
 {
 	assert(lease_ms >= LEASE_MIN_MS);
-	*m = (struct lease_member){ .lease_ms = lease_ms, .deadline_ms = UINT64_MAX };
-	lease_beat(m, now_ms);
-}
-
-uint64_t lease_beat(struct lease_member *m, uint64_t now_ms)
-{
-	m->beat++;
-	m->sent_ms[m->beat % LEASE_BEATS] = now_ms;
-	return m->beat;
+	*m = (struct lease_member){
+		.lease_ms = lease_ms, .sent_ms = now_ms, .deadline_ms = UINT64_MAX
+	};
 }
 
 bool lease_holds(struct lease_member *m, uint64_t now_ms)
 {
 	if (now_ms >= m->deadline_ms)
 		m->over = true;
-	return !m->over && m->answered;
+	return !m->over && m->deadline_ms != UINT64_MAX;
 }
 
-bool lease_answer(struct lease_member *m, uint64_t beat, uint64_t now_ms)
+bool lease_answer(struct lease_member *m, uint64_t sent_ms, uint64_t now_ms)
 {
-	/* What has left the ring is more than a lease old; a beat not yet sent has no answer. */
-	bool known = beat && beat <= m->beat && m->beat - beat < LEASE_BEATS;
-
 	lease_holds(m, now_ms);
-	if (!m->over && known && beat > m->answered) {
-		m->answered = beat;
-		m->deadline_ms = m->sent_ms[beat % LEASE_BEATS] + m->lease_ms - m->lease_ms / 10;
+	if (!m->over && sent_ms >= m->sent_ms) {
+		m->sent_ms = sent_ms;
+		m->deadline_ms = sent_ms + m->lease_ms - m->lease_ms / 10;
 	}
 	return lease_holds(m, now_ms);
-}
-
-uint64_t lease_beat_due_ms(const struct lease_member *m)
-{
-	return m->sent_ms[m->beat % LEASE_BEATS] + m->lease_ms / 5;
 }
 
 void lease_add(struct lease_head *h, struct lease_held *x, uint64_t now_ms)

@@ -21,31 +21,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Shorter ones have no tenth. */
-enum { LEASE_MIN_MS = 10, LEASE_BEATS = 8 };
+enum { LEASE_MIN_MS = 10 }; /* shorter ones have no tenth */
 
 /* The member's end. */
 struct lease_member {
 	uint64_t lease_ms;
-	uint64_t sent_ms[LEASE_BEATS]; /* by the beat's number */
-	uint64_t beat;		       /* number of the last beat sent */
-	uint64_t answered;	       /* ... of the last one answered; 0: none yet */
-	uint64_t deadline_ms;	       /* no worker may live from then on; UINT64_MAX: no lease */
+	uint64_t sent_ms;     /* when the newest beat was sent that was answered; at first: JOIN */
+	uint64_t deadline_ms; /* no worker may live from then on; UINT64_MAX: JOIN has no answer */
 	bool over;
 };
 
-/* A JOIN is sent: the first beat of a new lease, number 1 from now on. There is no deadline before
- * its answer, but no worker may be started before it either. */
+/* A JOIN is sent: the first beat of a new lease. There is no deadline before its answer, but no
+ * worker may be started before it either. */
 void lease_begin(struct lease_member *m, uint64_t lease_ms, uint64_t now_ms);
-/* Another beat is sent; returns its number, which the answer names. */
-uint64_t lease_beat(struct lease_member *m, uint64_t now_ms);
-/* The answer to a beat. Returns whether the lease holds: one that was over stays so, whatever is
- * answered after. */
-bool lease_answer(struct lease_member *m, uint64_t beat, uint64_t now_ms);
+/* The answer to a beat that was sent at sent_ms; to the JOIN: m->sent_ms. Returns whether the lease
+ * holds: one that was over stays so, whatever is answered after. */
+bool lease_answer(struct lease_member *m, uint64_t sent_ms, uint64_t now_ms);
 /* Whether workers may live. */
 bool lease_holds(struct lease_member *m, uint64_t now_ms);
-/* When the next beat is due. */
-uint64_t lease_beat_due_ms(const struct lease_member *m);
 
 /* The head's end. All leases are equally long, so the one whose beat came first is over first. */
 struct lease_held {

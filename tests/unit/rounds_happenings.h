@@ -32,7 +32,7 @@ static void agent_starts(struct whost *h)
 	h->rank = h->last_rank = -1;
 	h->ready_ms = h->dead_ms = 0;
 	h->down.n = 0;
-	h->lease = (struct lease_member){ 0 };
+	h->lease = (struct lease_member){ .deadline_ms = UINT64_MAX };
 	if (h == &w.h[0])
 		head_begin(w.record);
 }

@@ -37,7 +37,7 @@ struct message {
 	enum message_kind kind;
 	int what;
 	uint64_t session;    /* which JOIN of the host it belongs to */
-	uint64_t round;	     /* of a beat: its number */
+	uint64_t round;	     /* of a beat: when it was sent */
 	uint64_t last_round; /* of a JOIN, whose round is the last that it knows */
 	int last_rank, agent;
 	uint64_t head; /* of an order: which head sent it */
@@ -56,7 +56,8 @@ struct whost {
 	bool leaving;
 	uint64_t session; /* its last JOIN */
 	struct lease_member lease;
-	uint64_t round; /* it has ranks of */
+	uint64_t beat_ms; /* when it sent its last beat, or its JOIN */
+	uint64_t round;	  /* it has ranks of */
 	int rank;
 	uint64_t ready_ms, started_ms, dead_ms; /* when that will be; 0: nothing is under way */
 	uint64_t worker;			/* the round_key() of its worker; 0: none lives */
@@ -392,7 +393,7 @@ static void head_looks(void)
 {
 	struct lease_held *over;
 
-	if (w.h[0].lease.answered && !lease_holds(&w.h[0].lease, w.now) &&
+	if (w.h[0].lease.deadline_ms != UINT64_MAX && !lease_holds(&w.h[0].lease, w.now) &&
 		w.h[0].member == w.h[0].session && w.h[0].number >= 0) {
 		head_end();
 		head_begin(true);
@@ -429,6 +430,7 @@ static void member_joins(struct whost *h)
 {
 	h->session++;
 	lease_begin(&h->lease, LEASE, w.now);
+	h->beat_ms = w.now;
 	send(&h->up, (struct message){ .kind = SAYS_JOIN,
 			     .session = h->session,
 			     .round = h->known_round,
@@ -528,7 +530,7 @@ static bool member_beats(const struct whost *h)
 
 static bool member_lease_broken(struct whost *h)
 {
-	return member_beats(h) && h->lease.answered && !lease_holds(&h->lease, w.now);
+	return member_beats(h) && !lease_holds(&h->lease, w.now);
 }
 
 static void member_hears(struct whost *h, const struct message *m)
@@ -550,7 +552,8 @@ static void member_hears(struct whost *h, const struct message *m)
 		return;
 	if (m->kind == SAYS_UNKNOWN)
 		member_posts(h, MEMBER_EV_LOST);
-	else if (!lease_answer(&h->lease, m->kind == SAYS_JOINED ? 1 : m->round, w.now))
+	else if (!lease_answer(
+			 &h->lease, m->kind == SAYS_JOINED ? h->lease.sent_ms : m->round, w.now))
 		member_posts(h, MEMBER_EV_LOST);
 	else if (m->kind == SAYS_JOINED)
 		member_posts(h, MEMBER_EV_JOINED);
@@ -578,10 +581,11 @@ static void member_works(struct whost *h)
 		return;
 	if (h->state == MEMBER_AWAY && w.head && !h->up.cut)
 		member_posts(h, MEMBER_EV_LINKED);
-	if (member_beats(h) && lease_beat_due_ms(&h->lease) <= w.now)
-		send(&h->up, (struct message){ .kind = SAYS_BEAT,
-				     .session = h->session,
-				     .round = lease_beat(&h->lease, w.now) });
+	if (member_beats(h) && h->beat_ms + LEASE / 5 <= w.now) {
+		h->beat_ms = w.now;
+		send(&h->up, (struct message){
+				     .kind = SAYS_BEAT, .session = h->session, .round = w.now });
+	}
 }
 
 /* ---- time ---- */

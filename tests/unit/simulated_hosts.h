@@ -522,7 +522,7 @@ static void member_hears_admitted(struct shost *h, const json_t *p)
 {
 	h->answered_ms = s.now_ms;
 	h->known_round = (uint64_t)json_get_int(p, "known_round", 0);
-	if (!lease_answer(&h->lease, 1, s.now_ms)) {
+	if (!lease_answer(&h->lease, h->lease.sent_ms, s.now_ms)) {
 		member_posts(h, MEMBER_EV_LOST);
 		return;
 	}
@@ -576,7 +576,7 @@ static void agent_is_born(struct shost *h)
 	h->alive = true;
 	h->state = MEMBER_AWAY;
 	h->leaving = h->lease_due = false;
-	h->lease = (struct lease_member){ 0 };
+	h->lease = (struct lease_member){ .deadline_ms = UINT64_MAX };
 	h->known_round = h->last_round = h->answered_ms = h->round = 0;
 	h->last_rank = -1;
 	h->attempt = -1;
@@ -617,10 +617,10 @@ static void acknowledge(struct shost *h, enum side side, const struct event *e)
 static void beat_answered(struct shost *h, const struct event *e)
 {
 	acknowledge(h, MEMBER, e);
-	if (!member_beats(h) || e->n < h->lease.sent_ms[h->lease.beat % LEASE_BEATS])
+	if (!member_beats(h) || e->n < h->lease.sent_ms)
 		return;
 	h->answered_ms = s.now_ms;
-	if (lease_answer(&h->lease, lease_beat(&h->lease, e->n), s.now_ms))
+	if (lease_answer(&h->lease, e->n, s.now_ms))
 		member_arms_lease(h);
 }
 

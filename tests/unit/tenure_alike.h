@@ -91,11 +91,11 @@ static void mix_queue(uint64_t *h, const struct queue *q, const struct whost *a)
 		mix(h, a->session - m->session);
 		mix(h, m->kind == SAYS_ORDER ? w.heads - m->key : 0);
 		if (beat)
-			mix(h, a->lease.beat - m->number);
+			mix(h, a->beat - m->number);
 		else
 			mix_round(h, m->number);
 		if (m->kind == SAYS_BEAT)
-			mix(h, a->lease.beat - m->answered);
+			mix(h, a->beat - m->answered);
 		if (m->kind != SAYS_JOIN)
 			continue;
 		mix_agent(h, host_index(a), m->agent);
@@ -105,12 +105,12 @@ static void mix_queue(uint64_t *h, const struct queue *q, const struct whost *a)
 	}
 }
 
-static void mix_lease(uint64_t *h, const struct lease_member *lease)
+static void mix_lease(uint64_t *h, const struct whost *a)
 {
-	mix(h, lease->over | (lease->beat - lease->answered) << 1);
-	mix_time(h, lease->deadline_ms);
-	for (uint64_t k = lease->answered + 1; k <= lease->beat; k++)
-		mix_time(h, lease->sent_ms[k % LEASE_BEATS]);
+	mix(h, a->lease.over | (a->beat - a->answered) << 1);
+	mix_time(h, a->lease.deadline_ms);
+	for (uint64_t k = a->answered + 1; k <= a->beat; k++)
+		mix_time(h, a->sent_ms[k % BEATS]);
 }
 
 static void mix_host(uint64_t *h, const struct whost *a)
@@ -140,7 +140,7 @@ static void mix_host(uint64_t *h, const struct whost *a)
 	mix_time(h, a->ready_ms);
 	mix_time(h, a->started_ms);
 	mix_time(h, a->dead_ms);
-	mix_lease(h, &a->lease);
+	mix_lease(h, a);
 	mix_time(h, a->look_ms);
 	mix_time(h, a->due_ms);
 	for (int j = 0; j < HOSTS; j++)
@@ -167,8 +167,8 @@ static void mix_known(
 		return;
 	mix(h, a->session - k->session);
 	mix_time(h, k->held.came_ms);
-	for (uint64_t n = a->lease.answered; n <= a->lease.beat; n++)
-		mix_time(h, k->answer_ms[n % LEASE_BEATS]);
+	for (uint64_t n = a->answered; n <= a->beat; n++)
+		mix_time(h, k->answer_ms[n % BEATS]);
 	for (int i = 0; i < r->n_numbers; i++)
 		before += r->hosts[i] && r->hosts[i]->turn < host->turn;
 	mix(h, host->state | before << 16);

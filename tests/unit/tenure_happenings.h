@@ -40,7 +40,7 @@ static void agent_starts(struct whost *a)
 	a->round = a->known_round = a->last_round = a->answer_ms = 0;
 	a->rank = a->last_rank = -1;
 	a->ready_ms = a->dead_ms = 0;
-	a->lease = (struct lease_member){ 0 };
+	a->lease = (struct lease_member){ .deadline_ms = UINT64_MAX };
 	a->lead = LEAD_LOOKING;
 	a->look_ms = w.now;
 	a->due_ms = 0;

@@ -299,11 +299,11 @@ static void head_takes_joins(struct whost *a)
 static void head_hears_beat(struct whost *a, int i, const struct message *m)
 {
 	struct known *k = &a->h.of[i];
-	uint64_t acked_ms = m->answered ? k->answer_ms[m->answered % LEASE_BEATS] : 0;
+	uint64_t acked_ms = m->answered ? k->answer_ms[m->answered % BEATS] : 0;
 
 	if (acked_ms > k->acked_ms)
 		k->acked_ms = acked_ms;
-	k->answer_ms[m->number % LEASE_BEATS] = w.now;
+	k->answer_ms[m->number % BEATS] = w.now;
 	lease_came(&a->h.leases, &k->held, w.now);
 	send(&w.link[i][host_index(a)].down,
 		(struct message){

@@ -20,6 +20,9 @@ static void member_joins(struct whost *a)
 	a->session++;
 	a->join_ms = w.now;
 	lease_begin(&a->lease, LEASE, w.now);
+	a->beat = 1;
+	a->answered = 0;
+	a->sent_ms[1] = w.now;
 	send(&w.link[host_index(a)][a->head].up,
 		(struct message){ .kind = SAYS_JOIN,
 			.session = a->session,
@@ -130,7 +133,7 @@ static bool member_beats(const struct whost *a)
 
 static void member_looks_at_lease(struct whost *a)
 {
-	if (member_beats(a) && a->lease.answered && !lease_holds(&a->lease, w.now))
+	if (member_beats(a) && !lease_holds(&a->lease, w.now))
 		member_is_lost(a);
 	if (a->state == MEMBER_JOINING && a->join_ms + LEASE <= w.now)
 		member_is_lost(a);
@@ -139,6 +142,7 @@ static void member_looks_at_lease(struct whost *a)
 static void member_hears(struct whost *a, const struct message *m)
 {
 	bool order = m->kind == SAYS_ORDER;
+	uint64_t beat;
 
 	if ((order || m->kind == SAYS_JOINED) && m->number > a->known_round)
 		a->known_round = m->number;
@@ -160,7 +164,10 @@ static void member_hears(struct whost *a, const struct message *m)
 		return;
 	}
 	a->answer_ms = w.now;
-	if (!lease_answer(&a->lease, m->kind == SAYS_JOINED ? 1 : m->number, w.now))
+	beat = m->kind == SAYS_JOINED ? 1 : m->number;
+	if (beat > a->answered)
+		a->answered = beat;
+	if (!lease_answer(&a->lease, a->sent_ms[beat % BEATS], w.now))
 		member_is_lost(a);
 	else if (m->kind == SAYS_JOINED)
 		member_posts(a, MEMBER_EV_JOINED);
@@ -226,12 +233,13 @@ static void member_works(struct whost *a)
 		member_posts(a, MEMBER_EV_DEAD);
 	}
 	member_looks_at_link(a);
-	if (member_beats(a) && lease_beat_due_ms(&a->lease) <= w.now)
-		send(&w.link[host_index(a)][a->head].up,
-			(struct message){ .kind = SAYS_BEAT,
-				.session = a->session,
-				.answered = (uint32_t)a->lease.answered,
-				.number = (uint32_t)lease_beat(&a->lease, w.now) });
+	if (member_beats(a) && a->sent_ms[a->beat % BEATS] + LEASE / 5 <= w.now) {
+		a->sent_ms[++a->beat % BEATS] = w.now;
+		send(&w.link[host_index(a)][a->head].up, (struct message){ .kind = SAYS_BEAT,
+								 .session = a->session,
+								 .answered = (uint32_t)a->answered,
+								 .number = (uint32_t)a->beat });
+	}
 }
 
 /* ---- who leads ---- */

@@ -26,7 +26,7 @@
 
 /* The turns of agent/rounds/tenure.h are 200 ms and a rank. */
 enum { MIN = 2, MAX = 3, LEASE = 1000, TENTH = LEASE / 10, STEP = LEASE / 5 };
-enum { QUEUE = 10, STARTS = 8 };
+enum { QUEUE = 10, STARTS = 8, BEATS = 8 };
 
 enum agent_life { AGENT_DEAD, AGENT_UP, AGENT_STOPPED };
 
@@ -68,10 +68,10 @@ struct known {
 	int number;	  /* -1: nothing */
 	uint32_t session; /* that is a member; 0: one before this head */
 	struct lease_held held;
-	uint64_t answer_ms[LEASE_BEATS]; /* when its beats were answered */
-	uint64_t admitted_ms;		 /* when its JOIN was answered */
-	uint64_t acked_ms;		 /* the newest answer that it has acknowledged; 0: none */
-	struct message join;		 /* waits until the lead is confirmed */
+	uint64_t answer_ms[BEATS]; /* when its beats were answered */
+	uint64_t admitted_ms;	   /* when its JOIN was answered */
+	uint64_t acked_ms;	   /* the newest answer that it has acknowledged; 0: none */
+	struct message join;	   /* waits until the lead is confirmed */
 };
 
 struct head {
@@ -101,7 +101,10 @@ struct whost {
 	uint32_t session; /* its last JOIN */
 	uint64_t join_ms; /* ... when it was sent */
 	struct lease_member lease;
-	int head, head_agent; /* whose it is; -1: nobody's yet */
+	uint64_t beat, answered; /* numbers of its last beat, and of the last that was answered; the
+				    JOIN is number 1 */
+	uint64_t sent_ms[BEATS]; /* ... when it sent them */
+	int head, head_agent;	 /* whose it is; -1: nobody's yet */
 	uint64_t head_key;
 	bool linked;
 	uint64_t answer_ms; /* the last answer of a head came then; 0: none yet */

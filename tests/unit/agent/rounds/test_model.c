@@ -70,7 +70,7 @@ static void mix_queue(uint64_t *h, const struct queue *q, const struct whost *ho
 		mix(h, host->session - m->session);
 		mix(h, m->kind == SAYS_ORDER ? w.heads - m->head : 0);
 		if (m->kind == SAYS_BEAT || m->kind == SAYS_ANSWER)
-			mix(h, host->lease.beat - m->round);
+			mix_time(h, m->round);
 		else
 			mix_round(h, m->round);
 		if (m->kind != SAYS_JOIN)
@@ -99,10 +99,9 @@ static void mix_host(uint64_t *h, const struct whost *host)
 	mix_time(h, host->ready_ms);
 	mix_time(h, host->started_ms);
 	mix_time(h, host->dead_ms);
-	mix(h, host->lease.over | (host->lease.beat - host->lease.answered) << 1);
+	mix(h, host->lease.over);
 	mix_time(h, host->lease.deadline_ms);
-	for (uint64_t k = host->lease.answered + 1; k <= host->lease.beat; k++)
-		mix_time(h, host->lease.sent_ms[k % LEASE_BEATS]);
+	mix_time(h, host->beat_ms);
 }
 
 static void mix_seats(uint64_t *h, const struct round *r)
