@@ -207,17 +207,15 @@ agent_SRC := \
 	agent/sharing/socket_dir.c \
 	agent/store/kv.c \
 	agent/store/kv_changes.c \
+	agent/store/kv_get.c \
 	agent/store/kv_keys.c \
+	agent/store/kv_nodes.c \
 	agent/store/kv_ops.c \
-	agent/store/kv_read.c \
-	agent/store/kv_waiters.c \
 	agent/store/kv_watch.c \
-	agent/store/memory.c \
-	agent/store/memory_lease.c \
-	agent/store/memory_map.c \
-	agent/store/memory_run.c \
-	agent/store/memory_watch.c \
 	agent/store/store.c \
+	agent/store/store_map.c \
+	agent/store/store_run.c \
+	agent/store/store_watch.c \
 	agent/supervise/apply_decision.c \
 	agent/supervise/devices.c \
 	agent/supervise/end_run.c \

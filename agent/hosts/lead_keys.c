@@ -155,6 +155,7 @@ static void keys_collect(struct lead *l)
 	struct keys_batch *b = l->batch;
 	void *first = json_object_iter(l->dirty);
 	char name[STORE_KEY_MAX + 1];
+	const struct store_span span = { .begin = name };
 	char *key = NULL;
 
 	if (!first || b->n == KEYS_BATCH || !(key = strdup(json_object_iter_key(first)))) {
@@ -164,7 +165,7 @@ static void keys_collect(struct lead *l)
 	json_object_del(l->dirty, key);
 	snprintf(name, sizeof(name), KV_PERSISTENT "%s", key);
 	b->entries[b->n].key = key;
-	if (store_get(keys_store(l), name, keys_read, l, &l->reading) == 0)
+	if (store_range(keys_store(l), &span, 1, keys_read, l, &l->reading) == 0)
 		return;
 	keys_mark(l, key);
 	free(key);
@@ -216,8 +217,8 @@ static void keys_changed(void *arg, const struct store_entry *entry, bool gap)
 		return;
 	}
 	l->changes = store_watch_free(l->changes);
-	if (keys_watch(l) < 0 || (!l->reading && store_range(keys_store(l), &span, 1, 0,
-							 keys_listed, l, &l->reading) < 0))
+	if (keys_watch(l) < 0 || (!l->reading && store_range(keys_store(l), &span, 1, keys_listed,
+							 l, &l->reading) < 0))
 		log_error("out of memory: persistent keys are no longer kept in etcd");
 }
 

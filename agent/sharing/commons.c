@@ -153,7 +153,7 @@ static int open_store(struct commons *c)
 		.name = commons_slot_name,
 		.arg = c,
 	};
-	int r = store_memory_new(c->loop, COMMONS_STORE_BYTES, &c->store);
+	int r = store_new(c->loop, COMMONS_STORE_BYTES, &c->store);
 
 	if (r == 0)
 		r = kv_new(c->loop, c->store, &c->kv);

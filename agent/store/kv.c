@@ -8,6 +8,7 @@
 #include "agent/store/kv.h"
 
 #include "agent/store/kv_private.h"
+#include "common/base/log.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -52,11 +53,6 @@ static void on_timer(void *arg)
 	kv_leave(kv);
 }
 
-static void on_retry(void *arg)
-{
-	kv_work(arg);
-}
-
 static void set_attempt(struct kv *kv, int attempt)
 {
 	int n = snprintf(kv->prefix, sizeof(kv->prefix), KV_ATTEMPTS "%010d/", attempt);
@@ -67,13 +63,13 @@ static void set_attempt(struct kv *kv, int attempt)
 int kv_new(struct loop *loop, struct store *store, struct kv **ret)
 {
 	_cleanup_(kv_freep) struct kv *kv = calloc(1, sizeof(*kv));
+	const struct store_span all = { .begin = KV_ROOT, .end = KV_ROOT_END };
 	int r;
 
 	if (!kv)
 		return -ENOMEM;
 	kv->loop = loop;
 	kv->store = store;
-	kv->retry_ms = KV_RETRY_MS;
 	link_init(&kv->calls);
 	link_init(&kv->ended);
 	link_init(&kv->watches);
@@ -82,10 +78,9 @@ int kv_new(struct loop *loop, struct store *store, struct kv **ret)
 	set_attempt(kv, 0);
 	r = loop_timer_new(loop, on_timer, kv, &kv->timer);
 	if (r >= 0)
-		r = loop_timer_new(loop, on_retry, kv, &kv->retry);
+		r = store_watch_new(store, &all, -1, kv_changed, kv, &kv->stream);
 	if (r < 0)
 		return r;
-	kv_work(kv);
 	*ret = TAKE_PTR(kv);
 	return 0;
 }
@@ -108,7 +103,7 @@ void kv_leave(struct kv *kv)
 		kv_destroy(kv);
 }
 
-/* The functions that call back run while their lists have members, so empty the lists here. */
+/* A callback may free the kv while a function walks its lists: empty lists end that walk. */
 struct kv *kv_free(struct kv *kv)
 {
 	if (!kv)
@@ -121,24 +116,28 @@ struct kv *kv_free(struct kv *kv)
 	kv_watches_orphan(kv);
 	loop_cancel(kv->loop, on_ended, kv);
 	kv->timer = loop_timer_free(kv->timer);
-	kv->retry = loop_timer_free(kv->retry);
-	kv->probe = store_cancel(kv->probe);
-	kv->delete_old = store_cancel(kv->delete_old);
 	kv->stream = store_watch_free(kv->stream);
 	if (!kv->busy)
 		kv_destroy(kv);
 	return NULL;
 }
 
+/* Deletes all keys of earlier attempts, which sort before this attempt's. */
+static void delete_old_keys(struct kv *kv)
+{
+	const struct store_span old = { .begin = KV_ATTEMPTS, .end = kv->prefix };
+
+	if (store_delete(kv->store, &old, 1, NULL, NULL, NULL) < 0)
+		log_warning("out of memory: keys of earlier attempts stay until the next attempt");
+}
+
 void kv_begin(struct kv *kv, int attempt)
 {
 	kv_calls_end(kv, STATUS_CANCELLED, KV_ALL);
-	kv_watches_end(kv, STATUS_CANCELLED, false);
+	kv_watches_end(kv, STATUS_CANCELLED);
 	kv->stopped = false;
-	kv->delete_old = store_cancel(kv->delete_old);
-	kv->delete_old_due = true;
 	set_attempt(kv, attempt);
-	kv_work(kv);
+	delete_old_keys(kv);
 }
 
 static void kv_set_message(struct kv *kv, const char *message)
@@ -165,5 +164,5 @@ void kv_stop(struct kv *kv, enum status status, const char *message)
 	kv->stopped = true;
 	kv->stop_status = status;
 	kv_calls_end(kv, status, KV_WAITS);
-	kv_watches_end(kv, status, false);
+	kv_watches_end(kv, status);
 }

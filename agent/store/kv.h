@@ -26,7 +26,7 @@ struct kv_watch; /* an open watch */
 /* Keys in entries are the workers' own, normalised. */
 typedef void (*kv_answer_fn)(void *arg, const struct store_answer *answer);
 
-/* The store must outlive it. The attempt is 0 until the first kv_begin(). */
+/* The store is empty, and outlives the kv. The attempt is 0 until the first kv_begin(). */
 _must_check_ int kv_new(struct loop *loop, struct store *store, struct kv **ret);
 struct kv *kv_free(struct kv *kv); /* open calls end without a callback */
 DEFINE_CLEANUP(struct kv *, kv_free)
@@ -58,8 +58,8 @@ _must_check_ int kv_put(struct kv *kv, const char *key, const void *value, size_
 	bool overwrite, bool persistent, kv_answer_fn fn, void *arg, struct kv_call **ret,
 	struct error *err);
 /* Without wait, a missing key is NOT_FOUND at once. A wait ends with the first put of the key, even
- * if the key is deleted right after, and outlasts a store that is unavailable for a while.
- * timeout_ms < 0: no limit; 0: DEADLINE_EXCEEDED instead of waiting. */
+ * if the key is deleted right after. timeout_ms < 0: no limit; 0: DEADLINE_EXCEEDED instead of
+ * waiting. */
 _must_check_ int kv_get(struct kv *kv, const char *key, bool wait, int64_t timeout_ms,
 	kv_answer_fn fn, void *arg, struct kv_call **ret, struct error *err);
 /* The keys below key, sorted; "" (also "/"): all. */

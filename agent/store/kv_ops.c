@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls: their lives, and those that are one operation of the store. Reads are in kv_read.c. */
+/* Calls: their lives, and those that are one operation of the store. Gets are in kv_get.c. */
 #include "agent/store/kv_private.h"
 
 #include <errno.h>
@@ -7,15 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct kv_call *kv_call_new(
-	struct kv *kv, enum kv_kind kind, const char *key, kv_answer_fn fn, void *arg)
+struct kv_call *kv_call_new(struct kv *kv, const char *key, kv_answer_fn fn, void *arg)
 {
 	size_t len = strlen(key);
 	struct kv_call *call = malloc(sizeof(*call) + len + 1);
 
 	if (!call)
 		return NULL;
-	*call = (struct kv_call){ .kv = kv, .kind = kind, .fn = fn, .arg = arg, .len = len };
+	*call = (struct kv_call){ .kv = kv, .fn = fn, .arg = arg };
 	memcpy(call->key, key, len + 1);
 	link_init(&call->waits);
 	link_init(&call->deadline);
@@ -68,12 +67,12 @@ void kv_call_fail(struct kv_call *call, enum status status, const char *message)
 {
 	kv_call_finish(call, &(struct store_answer){ .status = status,
 				     .message = message ? message : status_name(status),
-				     .revision = call->kv->known });
+				     .revision = call->kv->revision });
 }
 
 bool kv_waits(const struct kv_call *call)
 {
-	return call->wait && call->node && call->checked;
+	return call->node;
 }
 
 void kv_calls_end(struct kv *kv, enum status status, enum kv_which which)
@@ -95,21 +94,25 @@ void kv_calls_end(struct kv *kv, enum status status, enum kv_which which)
 	kv_post_ended(kv);
 }
 
+void kv_call_finish_entry(
+	struct kv_call *call, const struct store_answer *answer, const char *message)
+{
+	struct store_entry entry = answer->entries[0];
+	struct store_answer a = *answer;
+
+	entry.key = call->key;
+	a.entries = &entry;
+	a.n = 1;
+	a.message = message;
+	kv_call_finish(call, &a);
+}
+
 static void answer_exists(struct kv_call *call, const struct store_answer *answer)
 {
-	struct store_answer a = *answer;
-	struct store_entry entry = { 0 };
 	char text[KV_KEY_MAX + 64];
 
 	snprintf(text, sizeof(text), "the key \"%s\" is there already", call->key);
-	a.message = text;
-	if (a.n > 0) {
-		entry = a.entries[0];
-		entry.key = call->key;
-		a.entries = &entry;
-		a.n = 1;
-	}
-	kv_call_finish(call, &a);
+	kv_call_finish_entry(call, answer, text);
 }
 
 /* Merges both sorted lists of an answer: first keys of the attempt, then persistent ones. */
@@ -133,11 +136,13 @@ static void merge_entries(struct kv *kv, const struct store_answer *a, struct st
 	}
 }
 
-static void answer_list(struct kv_call *call, const struct store_answer *answer)
+static void on_listed(void *arg, const struct store_answer *answer)
 {
 	_cleanup_free_ struct store_entry *merged = NULL;
 	struct store_answer a = *answer;
+	struct kv_call *call = arg;
 
+	call->op = NULL;
 	if (a.n > 0) {
 		merged = calloc(a.n, sizeof(*merged));
 		if (!merged) {
@@ -155,11 +160,8 @@ static void on_answer(void *arg, const struct store_answer *answer)
 	struct kv_call *call = arg;
 
 	call->op = NULL;
-	kv_know(call->kv, answer->revision);
 	if (answer->status == STATUS_ALREADY_EXISTS)
 		answer_exists(call, answer);
-	else if (call->kind == KV_LIST && answer->status == STATUS_OK)
-		answer_list(call, answer);
 	else
 		kv_call_finish(call, answer);
 }
@@ -177,8 +179,7 @@ static struct store_span span_below(struct subtree *t, const char *prefix, const
 	return (struct store_span){ .begin = t->begin, .end = t->end };
 }
 
-/* The end of every call that starts an operation; r: its result. */
-static int call_started(struct kv_call *call, int r, struct kv_call **ret, struct error *err)
+int kv_call_started(struct kv_call *call, int r, struct kv_call **ret, struct error *err)
 {
 	if (r < 0) {
 		kv_call_free(call);
@@ -202,14 +203,15 @@ int kv_put(struct kv *kv, const char *key, const void *value, size_t len, bool o
 	if (len > STORE_VALUE_MAX)
 		return error_field(err, -EINVAL, "value", "it has %zu bytes, expected at most %d",
 			len, (int)STORE_VALUE_MAX);
-	call = kv_call_new(kv, KV_PUT, name, fn, arg);
+	call = kv_call_new(kv, name, fn, arg);
 	if (!call)
 		return error_set(err, -ENOMEM, "out of memory");
 	kv_join(own, kv->prefix, name, "");
 	kv_join(kept, KV_PERSISTENT, name, "");
 	put.key = persistent ? kept : own;
 	put.other = persistent ? own : kept;
-	return call_started(call, store_put(kv->store, &put, on_answer, call, &call->op), ret, err);
+	return kv_call_started(
+		call, store_put(kv->store, &put, on_answer, call, &call->op), ret, err);
 }
 
 int kv_list(struct kv *kv, const char *key, kv_answer_fn fn, void *arg, struct kv_call **ret,
@@ -223,13 +225,13 @@ int kv_list(struct kv *kv, const char *key, kv_answer_fn fn, void *arg, struct k
 
 	if (r < 0)
 		return r;
-	call = kv_call_new(kv, KV_LIST, name, fn, arg);
+	call = kv_call_new(kv, name, fn, arg);
 	if (!call)
 		return error_set(err, -ENOMEM, "out of memory");
 	spans[0] = span_below(&own, kv->prefix, name);
 	spans[1] = span_below(&kept, KV_PERSISTENT, name);
-	r = store_range(kv->store, spans, 2, 0, on_answer, call, &call->op);
-	return call_started(call, r, ret, err);
+	r = store_range(kv->store, spans, 2, on_listed, call, &call->op);
+	return kv_call_started(call, r, ret, err);
 }
 
 int kv_delete(struct kv *kv, const char *key, kv_answer_fn fn, void *arg, struct kv_call **ret,
@@ -243,7 +245,7 @@ int kv_delete(struct kv *kv, const char *key, kv_answer_fn fn, void *arg, struct
 
 	if (r < 0)
 		return r;
-	call = kv_call_new(kv, KV_DELETE, name, fn, arg);
+	call = kv_call_new(kv, name, fn, arg);
 	if (!call)
 		return error_set(err, -ENOMEM, "out of memory");
 	kv_join(own_key, kv->prefix, name, "");
@@ -251,5 +253,5 @@ int kv_delete(struct kv *kv, const char *key, kv_answer_fn fn, void *arg, struct
 	spans[2] = span_below(&own, kv->prefix, name);
 	spans[3] = span_below(&kept, KV_PERSISTENT, name);
 	r = store_delete(kv->store, spans, 4, on_answer, call, &call->op);
-	return call_started(call, r, ret, err);
+	return kv_call_started(call, r, ret, err);
 }

@@ -14,8 +14,6 @@
 enum {
 	KV_PREFIX_MAX = 24,
 	KV_STORE_KEY = KV_PREFIX_MAX + KV_KEY_MAX + 2, /* with a last '/' or '0', and its NUL */
-	KV_RETRY_MS = 10,
-	KV_RETRY_MAX_MS = 2000,
 };
 _Static_assert((int)KV_STORE_KEY <= (int)STORE_KEY_MAX, "a key fits into the store");
 
@@ -62,12 +60,9 @@ struct kv_node {
 	char key[];
 };
 
-enum kv_kind { KV_PUT, KV_GET, KV_LIST, KV_DELETE };
-
 struct kv_call {
 	struct kv *kv;
 	struct link all; /* of kv->calls, or kv->ended */
-	enum kv_kind kind;
 	kv_answer_fn fn; /* NULL: its answer is being delivered */
 	void *arg;
 	struct store_op *op;
@@ -76,16 +71,12 @@ struct kv_call {
 
 	/* GET */
 	bool wait;
-	bool checked;	 /* the key was missing, and the stream will report every later change */
-	int64_t floor;	 /* only a write after this revision ends the wait */
-	unsigned stream; /* number of the stream when the running check began; 0: no check runs */
-	struct kv_node *node;
-	struct link waits; /* of node->waits */
+	struct kv_node *node; /* of the key, once the call waits for it; NULL before */
+	struct link waits;    /* of node->waits */
 	int64_t timeout_ms;
 	uint64_t deadline_ms;
 	struct link deadline; /* of kv->deadlines, in order */
 
-	size_t len;
 	char key[];
 };
 
@@ -115,14 +106,8 @@ struct kv {
 	struct chain nodes;
 	size_t n_watches; /* in nodes */
 
-	int64_t known;	 /* the newest revision in any answer or change */
-	int64_t seen;	 /* the newest revision that the stream has reported */
-	unsigned number; /* of the stream, from 1 */
-	struct store_watch *stream;
-	struct store_op *probe, *delete_old;
-	bool delete_old_due;
-	struct loop_timer *retry;
-	uint64_t retry_ms;
+	struct store_watch *stream; /* all changes */
+	int64_t revision;	    /* the newest that the stream has reported */
 
 	bool stopped;
 	enum status stop_status;
@@ -133,14 +118,12 @@ struct kv {
 	bool dead;
 };
 
-/* Surround code that calls callbacks: after kv_free() by a callback, kv_leave() frees the kv. */
+/* kv.c. Surround code that calls callbacks: after kv_free() by a callback, kv_leave() frees the kv.
+ */
 void kv_enter(struct kv *kv);
 void kv_leave(struct kv *kv);
-static inline void kv_know(struct kv *kv, int64_t revision)
-{
-	if (revision > kv->known)
-		kv->known = revision;
-}
+/* Calls back, on a later turn, for the ended calls and watches. */
+void kv_post_ended(struct kv *kv);
 
 /* kv_keys.c. Puts the key in normal form into buf (KV_KEY_MAX + 1 bytes) and returns its length, or
  * -EINVAL. */
@@ -151,38 +134,34 @@ char *kv_join(char *buf, const char *prefix, const char *key, const char *tail);
 const char *kv_own(const struct kv *kv, const char *key);
 
 /* kv_ops.c */
-struct kv_call *kv_call_new(
-	struct kv *kv, enum kv_kind kind, const char *key, kv_answer_fn fn, void *arg);
+struct kv_call *kv_call_new(struct kv *kv, const char *key, kv_answer_fn fn, void *arg);
+/* Ends a function that starts a call. r: the result of the store's function. */
+int kv_call_started(struct kv_call *call, int r, struct kv_call **ret, struct error *err);
 /* Delivers the answer and frees the call. */
 void kv_call_finish(struct kv_call *call, const struct store_answer *answer);
+/* The same for an answer with one entry, whose key becomes the worker's. */
+void kv_call_finish_entry(
+	struct kv_call *call, const struct store_answer *answer, const char *message);
 void kv_call_fail(struct kv_call *call, enum status status, const char *message);
 struct kv_call *kv_call_free(struct kv_call *call);
-enum kv_which {
-	KV_ALL,
-	KV_WAITS,
-	KV_WAITING
-}; /* all calls; gets that may wait; gets that do wait */
+/* All calls; gets that may wait; gets that do wait. */
+enum kv_which { KV_ALL, KV_WAITS, KV_WAITING };
 /* Ends these calls with status on the next turn; all but KV_ALL with kv->stop_message. */
 void kv_calls_end(struct kv *kv, enum status status, enum kv_which which);
 
-/* kv_read.c */
-void kv_get_check(struct kv_call *call);
+/* kv_get.c */
 void kv_deadlines_pass(struct kv *kv);
 
-/* kv_waiters.c. NULL without memory. */
+/* kv_nodes.c. NULL without memory. */
 struct kv_node *kv_node_get(struct kv *kv, const char *key);
 struct kv_node *kv_node_find(struct kv *kv, const char *key, size_t len);
 /* Frees the node if nothing needs it any more. */
 void kv_node_put(struct kv *kv, struct kv_node *node);
 
 /* kv_watch.c */
-void kv_watches_end(struct kv *kv, enum status status, bool shared_only);
+void kv_watches_end(struct kv *kv, enum status status);
 void kv_watches_report(struct kv *kv, struct kv_node *node, const struct store_entry *entry);
 void kv_watches_orphan(struct kv *kv);
 
-/* kv_changes.c. Does the work that is due: deletes old keys, opens the stream, checks waiting gets.
- */
-void kv_work(struct kv *kv);
-/* Calls kv_work() after a pause, because the store was unavailable. */
-void kv_work_later(struct kv *kv);
-void kv_post_ended(struct kv *kv);
+/* kv_changes.c. The stream reports a change. */
+void kv_changed(void *arg, const struct store_entry *entry, bool gap);

@@ -29,16 +29,13 @@ static void watch_end(struct kv_watch *w, enum status status)
 	kv_post_ended(w->kv);
 }
 
-void kv_watches_end(struct kv *kv, enum status status, bool shared_only)
+void kv_watches_end(struct kv *kv, enum status status)
 {
 	struct link *next;
 
 	for (struct link *l = kv->watches.next; l != &kv->watches; l = next) {
-		struct kv_watch *w = link_entry(l, struct kv_watch, all);
-
 		next = l->next;
-		if (!shared_only || !w->own)
-			watch_end(w, status);
+		watch_end(link_entry(l, struct kv_watch, all), status);
 	}
 }
 
@@ -73,8 +70,7 @@ static void on_own(void *arg, const struct store_entry *entry, bool gap)
 		watch_end(w, STATUS_OUT_OF_RANGE);
 		return;
 	}
-	kv_know(kv, entry->revision);
-	if (kv->stream && entry->revision > kv->seen) {
+	if (entry->revision > kv->revision) {
 		w->after = entry->revision - 1;
 		w->own = store_watch_free(w->own);
 		return;
@@ -118,7 +114,7 @@ static int catch_up(struct kv_watch *w, int64_t since)
 {
 	struct store_span span = { .begin = KV_ROOT, .end = KV_ROOT_END };
 
-	if (since < 0 || (w->kv->stream && since >= w->kv->seen))
+	if (since < 0 || since >= w->kv->revision)
 		return 0;
 	return store_watch_new(w->kv->store, &span, since, on_own, w, &w->own);
 }
@@ -138,7 +134,7 @@ int kv_watch_new(struct kv *kv, const char *key, int64_t since, kv_change_fn fn,
 	w->kv = kv;
 	w->fn = fn;
 	w->arg = arg;
-	w->after = since < 0 ? kv->known : since;
+	w->after = since < 0 ? kv->revision : since;
 	link_init(&w->watches);
 	link_init(&w->all);
 	link_before(&kv->watches, &w->all);

@@ -2,12 +2,10 @@
 #pragma once
 
 /*
- * The store: ordered keys with revisions, leases and watches, as etcd has them. Every operation is
- * asynchronous: the answer comes by callback on a later turn of the loop, never from inside the
- * call. One caller's operations happen, and are answered, in the order in which it started them.
- * Implementations: store_memory_new() (one host), and others behind the same operations. Callers
- * may not assume that an answer comes soon, or before the caller itself ends (see store_cancel());
- * that an operation answered UNAVAILABLE has not happened; or that the store is in this process.
+ * The store: ordered keys with revisions and watches, as etcd has them, in this process's memory.
+ * Every operation is asynchronous: it happens, and is answered by callback, on the next turn of the
+ * loop, never inside the call. Operations happen, and are answered, in the order in which they were
+ * started; before the answer the watches get the changes of the operation.
  *
  * Keys are byte strings without NUL, 1..STORE_KEY_MAX bytes; values are any bytes. Callbacks may
  * free anything, the store too.
@@ -39,20 +37,17 @@ struct store_entry {
 	const char *key; /* NUL-ended */
 	const void *value;
 	size_t len;
-	int64_t revision;	 /* of the last write */
-	int64_t create_revision; /* of the write that created the key */
-	int64_t lease;		 /* 0: none */
+	int64_t revision; /* of the last write */
 };
 
 /* The result of an operation. entries are borrowed during the callback. */
 struct store_answer {
-	enum status status; /* ALREADY_EXISTS, NOT_FOUND, RESOURCE_EXHAUSTED, UNAVAILABLE, ... */
+	enum status status; /* OK, ALREADY_EXISTS, RESOURCE_EXHAUSTED */
 	const char *message;
-	int64_t revision;		   /* the store's; 0: not known (UNAVAILABLE) */
-	const struct store_entry *entries; /* GET, RANGE; ALREADY_EXISTS: the key that exists */
+	int64_t revision;		   /* the store's */
+	const struct store_entry *entries; /* RANGE; ALREADY_EXISTS: the key that exists */
 	size_t n;
 	int64_t deleted; /* DELETE: number of keys */
-	int64_t lease;	 /* GRANT */
 };
 typedef void (*store_answer_fn)(void *arg, const struct store_answer *answer);
 
@@ -68,7 +63,6 @@ struct store_put {
 	bool create;	   /* fail when key or other exists */
 	const char *other; /* a key that must not exist beside this one: the write deletes it in the
 			      same revision, or fails with create; NULL: none */
-	int64_t lease;	   /* the key ends with it; 0: none */
 };
 
 /* The keys from begin ("": the first) up to, not including, end. end NULL: only the key begin; "":
@@ -80,28 +74,17 @@ struct store_span {
 /*
  * Each starts an operation: 0 and the handle (for store_cancel(), valid until the callback has
  * returned; ret may be NULL), -ENOMEM, or -EINVAL for a key, value or number outside the limits.
- * The store copies all that a request points to.
+ * The store copies all that a request points to. fn NULL: no answer is wanted.
  */
 _must_check_ int store_put(struct store *s, const struct store_put *put, store_answer_fn fn,
 	void *arg, struct store_op **ret);
-_must_check_ int store_get(
-	struct store *s, const char *key, store_answer_fn fn, void *arg, struct store_op **ret);
 /* Reads the keys of up to STORE_SPANS_MAX spans, which do not overlap, at one revision: span after
- * span, sorted in each; at most limit (0: all). Finding none is no error. */
+ * span, sorted in each. Finding none is no error. */
 _must_check_ int store_range(struct store *s, const struct store_span *spans, size_t n,
-	size_t limit, store_answer_fn fn, void *arg, struct store_op **ret);
+	store_answer_fn fn, void *arg, struct store_op **ret);
 /* Deletes all keys of the spans in one revision. */
 _must_check_ int store_delete(struct store *s, const struct store_span *spans, size_t n,
 	store_answer_fn fn, void *arg, struct store_op **ret);
-/* Makes a lease that ends ttl_ms (1 or more) after its last keep-alive and then deletes its keys.
- */
-_must_check_ int store_grant(
-	struct store *s, uint64_t ttl_ms, store_answer_fn fn, void *arg, struct store_op **ret);
-_must_check_ int store_keep_alive(
-	struct store *s, int64_t lease, store_answer_fn fn, void *arg, struct store_op **ret);
-_must_check_ int store_revoke(
-	struct store *s, int64_t lease, store_answer_fn fn, void *arg, struct store_op **ret);
-
 /* The callback will not be called; the operation may still happen. NULL is accepted. */
 struct store_op *store_cancel(struct store_op *op);
 
@@ -115,8 +98,8 @@ _must_check_ int store_watch_new(struct store *s, const struct store_span *span,
 /* The caller frees its watch, before or after the store. */
 struct store_watch *store_watch_free(struct store_watch *w);
 
-/* The store in this process's memory. max_bytes: of all keys and values, plus STORE_KEY_COST each;
- * a write that exceeds it is RESOURCE_EXHAUSTED and changes nothing. */
-_must_check_ int store_memory_new(struct loop *loop, size_t max_bytes, struct store **ret);
+/* max_bytes: of all keys and values, plus STORE_KEY_COST each; a write that exceeds it is
+ * RESOURCE_EXHAUSTED and changes nothing. */
+_must_check_ int store_new(struct loop *loop, size_t max_bytes, struct store **ret);
 struct store *store_free(struct store *s); /* open operations end without a callback */
 DEFINE_CLEANUP(struct store *, store_free)

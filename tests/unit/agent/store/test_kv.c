@@ -2,14 +2,12 @@
 #include "agent/store/kv.h"
 
 #include "tests/unit/child.h"
-#include "tests/unit/store_late.h"
 
 #include <errno.h>
 #include <stdio.h>
 
 static struct loop *loop;
 static struct store *store;
-static struct late *late; /* the same as store, in half of the runs */
 static struct kv *kv;
 static struct kv_watch *watch;
 static struct error err;
@@ -72,23 +70,12 @@ static void is(char c, const char *expected)
 	notes[(int)c][0] = '\0';
 }
 
-static void setup_memory(void)
-{
-	memset(notes, 0, sizeof(notes));
-	late = NULL;
-	watch = NULL;
-	ck_assert_int_eq(loop_new(&loop), 0);
-	ck_assert_int_eq(store_memory_new(loop, 32 << 20, &store), 0);
-	ck_assert_int_eq(kv_new(loop, store, &kv), 0);
-}
-
-static void setup_late(void)
+static void setup(void)
 {
 	memset(notes, 0, sizeof(notes));
 	watch = NULL;
 	ck_assert_int_eq(loop_new(&loop), 0);
-	late = late_new(loop, 32 << 20, 1);
-	store = &late->base;
+	ck_assert_int_eq(store_new(loop, 32 << 20, &store), 0);
 	ck_assert_int_eq(kv_new(loop, store, &kv), 0);
 }
 
@@ -405,7 +392,7 @@ START_TEST(nothing_is_left_of_old_attempts)
 	settle();
 	kv_begin(kv, 20);
 	settle();
-	ck_assert_int_eq(store_range(store, &all, 1, 0, on_left, NULL, NULL), 0);
+	ck_assert_int_eq(store_range(store, &all, 1, on_left, NULL, NULL), 0);
 	settle();
 	ck_assert_uint_eq(left.n, 1);
 }
@@ -680,50 +667,9 @@ START_TEST(a_write_ends_its_own_of_thousands_of_waits)
 }
 END_TEST
 
-/* The stream breaks off again and again, and the store is unavailable half of the time. */
-START_TEST(waits_outlive_a_bad_store)
+static TCase *cases(void)
 {
-	if (!late)
-		return;
-	settle();
-	late->fail_percent = 60;
-	late->gap_percent = 50;
-	for (char c = 'a'; c <= 'z'; c++)
-		get(c, (char[]){ c, 0 });
-	for (int i = 0; i < 50; i++)
-		loop_run_once(loop, false);
-	for (char c = 'a'; c <= 'z'; c++)
-		put('P', (char[]){ c, 0 }, "1", OVERWRITE);
-	for (int i = 0; i < 50; i++)
-		loop_run_once(loop, false);
-	late->fail_percent = 0;
-	for (char c = 'a'; c <= 'z'; c++)
-		put('P', (char[]){ c, 0 }, "2", OVERWRITE);
-	for (char c = 'a'; c <= 'z'; c++) {
-		wait_for(c);
-		ck_assert_msg(strstr(tag(c), "=1.") || strstr(tag(c), "=2."), "%s", notes[(int)c]);
-	}
-}
-END_TEST
-
-START_TEST(a_broken_watch_ends_with_its_status)
-{
-	if (!late)
-		return;
-	settle();
-	watch = watch_new('w', "", -1);
-	late->gap_percent = 100;
-	put('p', "a", "1", INSERT);
-	is('w', "!OutOfRange");
-	late->gap_percent = 0;
-	put('p', "a", "2", OVERWRITE);
-	is('w', "");
-}
-END_TEST
-
-static TCase *cases(const char *name, void (*setup)(void))
-{
-	TCase *tc = tcase_create(name);
+	TCase *tc = tcase_create("kv");
 
 	tcase_set_timeout(tc, 120);
 	tcase_add_checked_fixture(tc, setup, teardown);
@@ -752,8 +698,6 @@ static TCase *cases(const char *name, void (*setup)(void))
 	tcase_add_test(tc, a_callback_may_cancel_other_calls);
 	tcase_add_test(tc, a_callback_may_free_the_kv);
 	tcase_add_test(tc, a_write_ends_its_own_of_thousands_of_waits);
-	tcase_add_test(tc, waits_outlive_a_bad_store);
-	tcase_add_test(tc, a_broken_watch_ends_with_its_status);
 	return tc;
 }
 
@@ -763,8 +707,7 @@ int main(void)
 	SRunner *runner;
 	int failed;
 
-	suite_add_tcase(suite, cases("memory", setup_memory));
-	suite_add_tcase(suite, cases("late", setup_late));
+	suite_add_tcase(suite, cases());
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_NORMAL);
 	failed = srunner_ntests_failed(runner);

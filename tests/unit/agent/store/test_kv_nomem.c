@@ -111,7 +111,7 @@ static bool run(int mode, long at)
 
 	accepted = answered = over = 0;
 	ck_assert_int_eq(loop_new(&loop), 0);
-	ck_assert_int_eq(store_memory_new(loop, 1 << 20, &store), 0);
+	ck_assert_int_eq(store_new(loop, 1 << 20, &store), 0);
 	ck_assert_int_eq(kv_new(loop, store, &kv), 0);
 	/* A loop without memory for a timer runs it at once, again and again. */
 	ck_assert_int_eq(loop_timer_new(loop, on_timer, NULL, &timer), 0);
@@ -171,7 +171,7 @@ START_TEST(creation_may_fail)
 		kv = NULL;
 		allocations = 0;
 		fail_at = at;
-		r = store_memory_new(loop, 1 << 20, &store);
+		r = store_new(loop, 1 << 20, &store);
 		if (r == 0)
 			r = kv_new(loop, store, &kv);
 		fail_at = 0;

@@ -1,28 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/store/store.h"
 
-#include "agent/store/private.h"
 #include "tests/unit/child.h"
 #include "tests/unit/store_test.h"
 
 #include <errno.h>
 
 static struct store *store;
-static uint64_t clock_ms;
 static struct store_watch *watch;
-
-static uint64_t fake_now(void)
-{
-	return clock_ms;
-}
 
 static void setup(void)
 {
 	trace_clear();
-	clock_ms = 1000;
 	watch = NULL;
 	ck_assert_int_eq(loop_new(&loop), 0);
-	ck_assert_int_eq(store_memory_new(loop, 1 << 20, &store), 0);
+	ck_assert_int_eq(store_new(loop, 1 << 20, &store), 0);
 }
 
 static void teardown(void)
@@ -39,16 +31,21 @@ static void put(const char *name, const char *key, const char *value, bool creat
 	ck_assert_int_eq(store_put(store, &p, on_traced, tag(name), NULL), 0);
 }
 
-static void get(const char *name, const char *key)
-{
-	ck_assert_int_eq(store_get(store, key, on_traced, tag(name), NULL), 0);
-}
-
-static void range(const char *name, const char *begin, const char *end, size_t limit)
+static void range(const char *name, const char *begin, const char *end)
 {
 	struct store_span span = { begin, end };
 
-	ck_assert_int_eq(store_range(store, &span, 1, limit, on_traced, tag(name), NULL), 0);
+	ck_assert_int_eq(store_range(store, &span, 1, on_traced, tag(name), NULL), 0);
+}
+
+static void get(const char *name, const char *key)
+{
+	range(name, key, NULL);
+}
+
+static int read_key(const char *key, store_answer_fn fn, void *arg, struct store_op **ret)
+{
+	return store_range(store, &(struct store_span){ key, NULL }, 1, fn, arg, ret);
 }
 
 static void delete (const char *name, const char *begin, const char *end)
@@ -84,7 +81,7 @@ START_TEST(a_put_can_be_read)
 	put("p", "a", "2", false);
 	get("g", "a");
 	ck_assert_str_eq(trace, "");
-	told(" g:NotFound p:OK g:OK a=1 p:OK g:OK a=2");
+	told(" g:OK p:OK g:OK a=1 p:OK g:OK a=2");
 }
 END_TEST
 
@@ -104,18 +101,17 @@ START_TEST(revisions_count_changes)
 	put("", "b", "1", false);
 	put("", "a", "2", false);
 	put("", "a", "3", true);
-	ck_assert_int_eq(store_get(store, "a", on_seen, NULL, NULL), 0);
+	ck_assert_int_eq(read_key("a", on_seen, NULL, NULL), 0);
 	settle();
 	ck_assert_int_eq(seen.revision, 3);
-	ck_assert_int_eq(seen_entry.create_revision, 1);
 	ck_assert_int_eq(seen_entry.revision, 3);
 	delete ("", "", "");
 	delete ("", "", "");
 	put("", "a", "1", false);
-	ck_assert_int_eq(store_get(store, "a", on_seen, NULL, NULL), 0);
+	ck_assert_int_eq(read_key("a", on_seen, NULL, NULL), 0);
 	settle();
 	ck_assert_int_eq(seen.revision, 5);
-	ck_assert_int_eq(seen_entry.create_revision, 5);
+	ck_assert_int_eq(seen_entry.revision, 5);
 }
 END_TEST
 
@@ -146,7 +142,7 @@ START_TEST(a_key_excludes_another)
 	put_other("b", "a", true);
 	told(" w+a=a p:OK p:AlreadyExists a=a");
 	put_other("b", "a", false);
-	range("r", "", "", 0);
+	range("r", "", "");
 	told(" w-a w+b=b p:OK r:OK b=b");
 	put_other("b", "a", false);
 	told(" w+b=b p:OK");
@@ -161,13 +157,12 @@ START_TEST(ranges_are_sorted_and_bounded)
 		put("p", keys[i], "", false);
 	settle();
 	trace_clear();
-	range("r", "a/", "a0", 0);
-	range("r", "", "", 3);
-	range("r", "b", "", 0);
-	range("r", "a", NULL, 0);
-	range("r", "c", "d", 0);
-	range("r", "b", "a", 0);
-	told(" r:OK a/a= a/b= a/\xff= r:OK a= a/a= a/b= r:OK b= \xff= r:OK a= r:OK r:OK");
+	range("r", "a/", "a0");
+	range("r", "b", "");
+	range("r", "a", NULL);
+	range("r", "c", "d");
+	range("r", "b", "a");
+	told(" r:OK a/a= a/b= a/\xff= r:OK b= \xff= r:OK a= r:OK r:OK");
 }
 END_TEST
 
@@ -180,9 +175,9 @@ START_TEST(spans_are_read_and_deleted_together)
 	settle();
 	trace_clear();
 	watch = watch_new("w", "", "", -1);
-	ck_assert_int_eq(store_range(store, spans, 3, 0, on_traced, tag("r"), NULL), 0);
+	ck_assert_int_eq(store_range(store, spans, 3, on_traced, tag("r"), NULL), 0);
 	ck_assert_int_eq(store_delete(store, spans, 3, on_seen, NULL, NULL), 0);
-	range("r", "", "", 0);
+	range("r", "", "");
 	told(" r:OK c= a= ab= w-c w-a w-ab r:OK b= d=");
 	ck_assert_int_eq(seen.deleted, 3);
 	ck_assert_int_eq(seen.revision, 6);
@@ -197,11 +192,11 @@ START_TEST(requests_outside_the_limits_are_refused)
 
 	memset(key, 'k', STORE_KEY_MAX + 1);
 	ck_assert_int_eq(store_put(store, &p, on_traced, tag("p"), NULL), -EINVAL);
-	ck_assert_int_eq(store_get(store, key, on_traced, tag("g"), NULL), -EINVAL);
-	ck_assert_int_eq(store_range(store, &span, 1, 0, on_traced, tag("r"), NULL), -EINVAL);
+	ck_assert_int_eq(read_key(key, on_traced, tag("g"), NULL), -EINVAL);
+	ck_assert_int_eq(store_range(store, &span, 1, on_traced, tag("r"), NULL), -EINVAL);
 	ck_assert_int_eq(
 		store_watch_new(store, &span, -1, on_traced_change, NULL, &watch), -EINVAL);
-	ck_assert_int_eq(store_get(store, "", on_traced, tag("g"), NULL), -EINVAL);
+	ck_assert_int_eq(read_key("", on_traced, tag("g"), NULL), -EINVAL);
 	for (int i = 0; i <= STORE_SPANS_MAX; i++)
 		spans[i] = (struct store_span){ "a", NULL };
 	ck_assert_int_eq(
@@ -210,11 +205,9 @@ START_TEST(requests_outside_the_limits_are_refused)
 	ck_assert_int_eq(store_put(store, &p, on_traced, tag("p"), NULL), -EINVAL);
 	p = (struct store_put){ .key = "a", .other = "a" };
 	ck_assert_int_eq(store_put(store, &p, on_traced, tag("p"), NULL), -EINVAL);
-	ck_assert_int_eq(store_grant(store, 0, on_traced, tag("l"), NULL), -EINVAL);
-	ck_assert_int_eq(store_keep_alive(store, 0, on_traced, tag("l"), NULL), -EINVAL);
 	key[STORE_KEY_MAX] = '\0';
 	get("g", key);
-	told(" g:NotFound");
+	told(" g:OK");
 }
 END_TEST
 
@@ -234,7 +227,7 @@ START_TEST(a_full_store_refuses_and_keeps_what_it_has)
 	get("g", "big");
 	p.other = NULL;
 	ck_assert_int_eq(store_put(store, &p, on_traced, tag("over"), NULL), 0);
-	told(" g:NotFound swap:OK g:NotFound over:OK");
+	told(" g:OK swap:OK g:OK over:OK");
 	ck_assert_int_eq(seen.status, STATUS_RESOURCE_EXHAUSTED);
 	ck_assert_int_eq(seen.revision, 2);
 }
@@ -249,8 +242,8 @@ static void on_again(void *arg, const struct store_answer *a)
 
 START_TEST(a_callbacks_operation_is_answered_later)
 {
-	ck_assert_int_eq(store_get(store, "a", on_again, NULL, NULL), 0);
-	told(" outer inner:NotFound");
+	ck_assert_int_eq(read_key("a", on_again, NULL, NULL), 0);
+	told(" outer inner:OK");
 }
 END_TEST
 
@@ -271,8 +264,8 @@ START_TEST(a_cancelled_operation_is_not_answered)
 	op = store_cancel(op);
 	get("g", "a");
 	told(" g:OK a=1");
-	ck_assert_int_eq(store_get(store, "a", on_cancels, NULL, &op), 0);
-	ck_assert_int_eq(store_get(store, "a", on_traced, tag("x"), &second), 0);
+	ck_assert_int_eq(read_key("a", on_cancels, NULL, &op), 0);
+	ck_assert_int_eq(read_key("a", on_traced, tag("x"), &second), 0);
 	told(" once");
 	ck_assert_ptr_null(store_cancel(NULL));
 }
@@ -291,12 +284,12 @@ static void on_free_change(void *arg, const struct store_entry *entry, bool gap)
 
 START_TEST(a_callback_may_free_the_store)
 {
-	ck_assert_int_eq(store_get(store, "a", on_free, NULL, NULL), 0);
+	ck_assert_int_eq(read_key("a", on_free, NULL, NULL), 0);
 	get("x", "a");
 	watch = watch_new("w", "", "", 0);
 	told(" free");
 	watch = store_watch_free(watch);
-	ck_assert_int_eq(store_memory_new(loop, 1 << 20, &store), 0);
+	ck_assert_int_eq(store_new(loop, 1 << 20, &store), 0);
 	ck_assert_int_eq(store_watch_new(store, &(struct store_span){ "", "" }, 0, on_free_change,
 				 NULL, &watch),
 		0);
@@ -352,7 +345,7 @@ END_TEST
 START_TEST(a_watch_that_begins_too_far_back_has_a_gap)
 {
 	store = store_free(store);
-	ck_assert_int_eq(store_memory_new(loop, 1 << 24, &store), 0);
+	ck_assert_int_eq(store_new(loop, 1 << 24, &store), 0);
 	for (int i = 0; i < STORE_HISTORY + 10; i++)
 		put("", "a", "x", false);
 	settle();
@@ -396,7 +389,7 @@ START_TEST(an_open_watch_misses_nothing_of_many_changes)
 	int keys = under_valgrind() ? STORE_HISTORY + 100 : 5 * STORE_HISTORY;
 
 	store = store_free(store);
-	ck_assert_int_eq(store_memory_new(loop, 1 << 26, &store), 0);
+	ck_assert_int_eq(store_new(loop, 1 << 26, &store), 0);
 	changes = 0;
 	ck_assert_int_eq(store_watch_new(store, &all, -1, on_count, NULL, &watch), 0);
 	for (int i = 0; i < keys; i++) {
@@ -439,84 +432,12 @@ START_TEST(a_watch_may_be_freed_while_changes_are_reported)
 }
 END_TEST
 
-static void put_leased(const char *key, int64_t lease)
-{
-	struct store_put p = { .key = key, .value = key, .len = 1, .lease = lease };
-
-	ck_assert_int_eq(store_put(store, &p, on_traced, tag("p"), NULL), 0);
-}
-
-static int64_t grant(uint64_t ttl_ms)
-{
-	ck_assert_int_eq(store_grant(store, ttl_ms, on_seen, NULL, NULL), 0);
-	settle();
-	ck_assert_int_eq(seen.status, STATUS_OK);
-	return seen.lease;
-}
-
-START_TEST(a_revoked_lease_deletes_its_keys)
-{
-	int64_t lease = grant(60000), other = grant(60000);
-
-	ck_assert_int_ne(lease, other);
-	put_leased("a", lease);
-	put_leased("b", lease);
-	put_leased("c", lease);
-	put_leased("c", other);
-	put_leased("b", 0);
-	put_leased("d", 77);
-	told(" p:OK p:OK p:OK p:OK p:OK p:NotFound");
-	watch = watch_new("w", "", "", -1);
-	ck_assert_int_eq(store_revoke(store, lease, on_traced, tag("v"), NULL), 0);
-	ck_assert_int_eq(store_revoke(store, lease, on_traced, tag("v"), NULL), 0);
-	ck_assert_int_eq(store_keep_alive(store, lease, on_traced, tag("k"), NULL), 0);
-	range("r", "", "", 0);
-	told(" w-a v:OK -1 v:NotFound k:NotFound r:OK b=b c=c");
-}
-END_TEST
-
-static void wait_for(const char *text)
-{
-	while (!strstr(trace, text))
-		loop_run_once(loop, true);
-}
-
-static void on_later(void *arg)
-{
-	trace_add(" later");
-}
-
-START_TEST(a_lease_ends_without_keep_alive)
-{
-	struct loop_timer *later;
-	int64_t lease;
-
-	store_memory_set_clock(store, fake_now);
-	lease = grant(5);
-	put_leased("a", lease);
-	watch = watch_new("w", "", "", -1);
-	clock_ms = 1004;
-	ck_assert_int_eq(store_keep_alive(store, lease, on_traced, tag("k"), NULL), 0);
-	settle();
-	clock_ms = 1008;
-	ck_assert_int_eq(loop_timer_new(loop, on_later, NULL, &later), 0);
-	loop_timer_arm(later, 30);
-	wait_for(" later");
-	ck_assert_ptr_null(strstr(trace, "w-a"));
-	clock_ms = 1009;
-	wait_for("w-a");
-	get("g", "a");
-	wait_for("g:NotFound");
-	loop_timer_free(later);
-}
-END_TEST
-
 START_TEST(many_keys_are_no_trouble)
 {
 	int n = under_valgrind() ? 2000 : 100000;
 
 	store = store_free(store);
-	ck_assert_int_eq(store_memory_new(loop, 1 << 28, &store), 0);
+	ck_assert_int_eq(store_new(loop, 1 << 28, &store), 0);
 	for (int i = 0; i < n; i++) {
 		char key[32];
 
@@ -524,9 +445,8 @@ START_TEST(many_keys_are_no_trouble)
 		put("", key, key, true);
 	}
 	settle();
-	range("", "", "", 1);
 	ck_assert_int_eq(
-		store_range(store, &(struct store_span){ "", "" }, 1, 0, on_seen, NULL, NULL), 0);
+		store_range(store, &(struct store_span){ "", "" }, 1, on_seen, NULL, NULL), 0);
 	settle();
 	ck_assert_uint_eq(seen.n, (size_t)n);
 	ck_assert_int_eq(seen.revision, n);
@@ -557,8 +477,6 @@ static TCase *cases(void)
 	tcase_add_test(tc, history_is_bounded_by_bytes);
 	tcase_add_test(tc, an_open_watch_misses_nothing_of_many_changes);
 	tcase_add_test(tc, a_watch_may_be_freed_while_changes_are_reported);
-	tcase_add_test(tc, a_revoked_lease_deletes_its_keys);
-	tcase_add_test(tc, a_lease_ends_without_keep_alive);
 	tcase_add_test(tc, many_keys_are_no_trouble);
 	return tc;
 }

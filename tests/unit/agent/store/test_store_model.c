@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes random calls to the key-value store and to a model of it without callbacks, which does each
- * call at once and predicts its answer. Over the store in memory the answers are exactly those.
- * Over a late store, a wait may miss a write that was deleted again before the wait's first check.
- * Over a store that also fails, the test checks what always holds: each call is answered once,
- * values belong to their keys, and no attempt sees another's keys. */
+ * call at once and predicts its answer. */
 #include "agent/store/kv.h"
 
 #include "tests/unit/child.h"
 #include "tests/unit/quiet.h"
-#include "tests/unit/store_late.h"
 
 #include <stdio.h>
 
 enum { KEYS = 10, LOG = 20000, CALLS = 64, WATCHES = 6, TEXT = 1024 };
-enum mode { MEMORY, LATE, BAD };
 
 static const char *const keys[KEYS] = {
 	/* sorted */
@@ -36,7 +31,6 @@ struct call {
 	struct kv_call *call;
 	bool used, wait, settled, ended; /* settled: expected is known */
 	int key;
-	int64_t after; /* a wait's */
 	char expected[TEXT];
 };
 
@@ -49,11 +43,9 @@ struct watch {
 	bool ended;
 };
 
-static enum mode mode;
 static unsigned seed;
 static struct loop *loop;
 static struct store *store;
-static struct late *late;
 static struct kv *kv;
 static struct value model[KEYS];
 static struct change changes[LOG];
@@ -109,15 +101,6 @@ static void check_entry(const struct store_entry *e)
 		"attempt %d sees %s in %s", attempt, value, e->key);
 }
 
-static bool was_written_after(const struct store_entry *e, int64_t after)
-{
-	for (int i = n_changes; i-- > 0 && changes[i].revision > after;)
-		if (!changes[i].deleted && strlen(changes[i].text) == e->len &&
-			memcmp(changes[i].text, e->value, e->len) == 0)
-			return true;
-	return false;
-}
-
 static void on_answer(void *arg, const struct store_answer *a)
 {
 	struct call *c = arg;
@@ -137,11 +120,6 @@ static void on_answer(void *arg, const struct store_answer *a)
 	if (a->deleted)
 		snprintf(got + strlen(got), sizeof(got) - strlen(got), " %lld",
 			(long long)a->deleted);
-	if (mode == BAD)
-		return;
-	if (mode == LATE && c->wait && a->status == STATUS_OK &&
-		was_written_after(&a->entries[0], c->after))
-		return;
 	ck_assert_msg(c->settled && strcmp(got, c->expected) == 0,
 		"seed %u: got \"%s\", expected \"%s\"", seed, got,
 		c->settled ? c->expected : "nothing");
@@ -163,11 +141,9 @@ static void on_change(void *arg, const struct store_entry *e, enum status status
 		check_entry(e);
 	if (!e) {
 		w->ended = true;
-		ck_assert(mode == BAD || status == w->over);
+		ck_assert(status == w->over);
 		return;
 	}
-	if (mode == BAD)
-		return;
 	while (w->next < n_changes && !concerns(w, &changes[w->next]))
 		w->next++;
 	ck_assert_int_lt(w->next, n_changes);
@@ -237,7 +213,6 @@ static void do_get(struct call *c, bool wait)
 
 	c->key = k;
 	c->wait = wait;
-	c->after = revision;
 	ck_assert_int_eq(kv_get(kv, keys[k], wait, -1, on_answer, c, &c->call, &err), 0);
 	if (model[k].there)
 		describe(c->expected, keys[k], model[k].text);
@@ -297,7 +272,6 @@ static void end_all(const char *status, enum status over, bool waits_only)
 		calls[i].settled = true;
 		snprintf(calls[i].expected, TEXT, "%s", status);
 		calls[i].ended = true;
-		calls[i].after = INT64_MAX;
 	}
 	for (int i = 0; i < WATCHES; i++)
 		if (watches[i].over == STATUS_OK)
@@ -390,31 +364,13 @@ static bool all_answered(void)
 	return true;
 }
 
-/* Each wait for an existing key is answered in the end, whatever the store did before. In BAD the
- * model does not know which keys exist, so this writes every key. */
 static void finish(void)
 {
-	if (late)
-		late->fail_percent = late->gap_percent = 0;
-	for (int i = 0; mode == BAD && i < KEYS; i++) {
-		struct error err;
-		struct call *c = call_new();
-		char value[48];
-
-		if (!c)
-			do_begin();
-		c = c ? c : call_new();
-		snprintf(value, sizeof(value), "%s:%d:e:last", keys[i], attempt);
-		ck_assert_int_eq(kv_put(kv, keys[i], value, strlen(value), true, false, on_answer,
-					 c, &c->call, &err),
-			0);
-		model[i].there = true;
-	}
 	while (!all_answered())
 		loop_run_once(loop, true);
 	for (int i = 0; i < 50; i++)
 		loop_run_once(loop, false);
-	for (int i = 0; mode != BAD && i < WATCHES; i++) {
+	for (int i = 0; i < WATCHES; i++) {
 		struct watch *w = &watches[i];
 
 		if (!w->watch || w->over != STATUS_OK)
@@ -425,11 +381,9 @@ static void finish(void)
 	}
 }
 
-static void run(enum mode m, unsigned number, int steps)
+static void run(unsigned number, int steps)
 {
-	mode = m;
 	seed = number;
-	late = NULL;
 	attempt = n_changes = counter = 0;
 	revision = 0;
 	stopped = false;
@@ -437,14 +391,7 @@ static void run(enum mode m, unsigned number, int steps)
 	memset(calls, 0, sizeof(calls));
 	memset(watches, 0, sizeof(watches));
 	ck_assert_int_eq(loop_new(&loop), 0);
-	if (mode == MEMORY) {
-		ck_assert_int_eq(store_memory_new(loop, 16 << 20, &store), 0);
-	} else {
-		late = late_new(loop, 16 << 20, number);
-		late->fail_percent = mode == BAD ? 10 : 0;
-		late->gap_percent = mode == BAD ? 5 : 0;
-		store = &late->base;
-	}
+	ck_assert_int_eq(store_new(loop, 16 << 20, &store), 0);
 	ck_assert_int_eq(kv_new(loop, store, &kv), 0);
 	for (int i = 0; i < steps; i++)
 		step();
@@ -458,30 +405,13 @@ static void run(enum mode m, unsigned number, int steps)
 	loop = loop_free(loop);
 }
 
-static void run_all(enum mode m)
+START_TEST(random_calls_agree_with_the_model)
 {
 	unsigned seeds = (unsigned)walk_length(30, 10, 2);
 	int steps = walk_length(3000, 3000, 400);
 
 	for (unsigned i = 1; i <= seeds; i++)
-		run(m, i, steps);
-}
-
-START_TEST(store_in_memory_agrees_with_the_model)
-{
-	run_all(MEMORY);
-}
-END_TEST
-
-START_TEST(late_store_agrees_with_the_model)
-{
-	run_all(LATE);
-}
-END_TEST
-
-START_TEST(failing_store_loses_and_mixes_up_nothing)
-{
-	run_all(BAD);
+		run(i, steps);
 }
 END_TEST
 
@@ -493,9 +423,7 @@ int main(void)
 	int failed;
 
 	tcase_set_timeout(tc, 300);
-	tcase_add_test(tc, store_in_memory_agrees_with_the_model);
-	tcase_add_test(tc, late_store_agrees_with_the_model);
-	tcase_add_test(tc, failing_store_loses_and_mixes_up_nothing);
+	tcase_add_test(tc, random_calls_agree_with_the_model);
 	suite_add_tcase(suite, tc);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_NORMAL);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The history of changes of the store in memory, and its watches. A watch is a position in the
+ * The history of changes of the store, and its watches. A watch is a position in the
  * history. Open watches get their changes before the history drops them, so only a watch that
  * begins too far back has a gap. The youngest watch comes first.
  */
-#include "agent/store/memory_private.h"
+#include "agent/store/store_private.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -39,62 +39,61 @@ void history_fini(struct history *h)
 	h->ring = NULL;
 }
 
-void memory_changed(struct memory *m, struct record *record, bool deleted)
+void store_changed(struct store *s, struct record *record, bool deleted)
 {
-	struct history *h = &m->history;
+	struct history *h = &s->history;
 	size_t cost = record_cost(record);
 
 	while (h->first < h->next &&
 		(h->next - h->first == STORE_HISTORY || h->bytes + cost > h->max_bytes)) {
-		memory_report(m);
+		store_report(s);
 		drop_oldest(h);
 	}
 	*change_at(h, h->next++) = (struct change){
 		.record = record,
-		.revision = m->revision,
+		.revision = s->revision,
 		.deleted = deleted,
 	};
 	h->bytes += cost;
-	m->behind = !TAILQ_EMPTY(&m->watches);
+	s->behind = !TAILQ_EMPTY(&s->watches);
 }
 
-static bool watch_covers(const struct memory_watch *w, const char *key)
+static bool watch_covers(const struct store_watch *w, const char *key)
 {
 	if (!w->end)
 		return strcmp(key, w->begin) == 0;
 	return strcmp(key, w->begin) >= 0 && (!*w->end || strcmp(key, w->end) < 0);
 }
 
-static void report_change(struct memory_watch *w, const struct change *c)
+static void report_change(struct store_watch *w, const struct change *c)
 {
-	struct store_entry entry = memory_entry(c->record);
+	struct store_entry entry = store_entry(c->record);
 
-	if (c->deleted) {
+	if (c->deleted)
 		entry = (struct store_entry){ .key = c->record->key, .revision = c->revision };
-	}
 	w->fn(w->arg, &entry, false);
 }
 
-static void report_to_watch(struct memory *m, struct memory_watch *w)
+static void report_to_watch(struct store *s, struct store_watch *w)
 {
 	/* A watch that a callback opened during an operation may lose its position before its turn.
 	 */
-	if (w->fn && (w->gap || w->cursor < m->history.first)) {
+	if (w->fn && (w->gap || w->cursor < s->history.first)) {
 		store_change_fn fn = w->fn;
 
 		w->fn = NULL;
 		fn(w->arg, NULL, true);
 		return;
 	}
-	while (w->fn && !m->dead && w->cursor < m->history.next) {
-		const struct change *c = change_at(&m->history, w->cursor++);
+	while (w->fn && !s->dead && w->cursor < s->history.next) {
+		const struct change *c = change_at(&s->history, w->cursor++);
 
 		if (watch_covers(w, c->record->key))
 			report_change(w, c);
 	}
 }
 
-static void watch_release(struct memory_watch *w)
+static void watch_release(struct store_watch *w)
 {
 	free(w->begin);
 	free(w->end);
@@ -102,29 +101,29 @@ static void watch_release(struct memory_watch *w)
 }
 
 /* While the list is walked, freed watches stay in it, and new ones go to the front and wait. */
-void memory_report(struct memory *m)
+void store_report(struct store *s)
 {
-	struct memory_watch *w, *next;
+	struct store_watch *w, *next;
 
-	if (!m->behind || m->reporting)
+	if (!s->behind || s->reporting)
 		return;
-	m->behind = false;
-	m->reporting = true;
-	memory_enter(m);
-	TAILQ_FOREACH (w, &m->watches, link) {
-		if (m->dead)
+	s->behind = false;
+	s->reporting = true;
+	store_enter(s);
+	TAILQ_FOREACH (w, &s->watches, link) {
+		if (s->dead)
 			break;
-		report_to_watch(m, w);
+		report_to_watch(s, w);
 	}
-	m->reporting = false;
-	for (w = TAILQ_FIRST(&m->watches); w; w = next) {
+	s->reporting = false;
+	for (w = TAILQ_FIRST(&s->watches); w; w = next) {
 		next = TAILQ_NEXT(w, link);
 		if (w->freed) {
-			TAILQ_REMOVE(&m->watches, w, link);
+			TAILQ_REMOVE(&s->watches, w, link);
 			watch_release(w);
 		}
 	}
-	memory_leave(m);
+	store_leave(s);
 }
 
 /* The first change with a revision above since. */
@@ -137,53 +136,56 @@ static uint64_t cursor_after(struct history *h, int64_t since)
 	return cursor;
 }
 
-int memory_watch_new(struct store *s, const struct store_span *span, int64_t since,
+int store_watch_new(struct store *s, const struct store_span *span, int64_t since,
 	store_change_fn fn, void *arg, struct store_watch **ret)
 {
-	struct memory *m = (struct memory *)s;
-	struct memory_watch *w = malloc(sizeof(*w));
+	struct store_watch *w;
 
+	if (!store_span_fits(span))
+		return -EINVAL;
+	w = malloc(sizeof(*w));
 	if (!w)
 		return -ENOMEM;
-	*w = (struct memory_watch){ .base.ops = s->ops, .m = m, .fn = fn, .arg = arg };
+	*w = (struct store_watch){ .store = s, .fn = fn, .arg = arg };
 	w->begin = strdup(span->begin);
 	w->end = span->end ? strdup(span->end) : NULL;
 	if (!w->begin || (span->end && !w->end)) {
 		watch_release(w);
 		return -ENOMEM;
 	}
-	w->gap = since >= 0 && since < m->history.forgotten;
-	w->cursor = since < 0 ? m->history.next : cursor_after(&m->history, since);
-	TAILQ_INSERT_HEAD(&m->watches, w, link);
-	if (w->gap || w->cursor < m->history.next) {
-		m->behind = true;
-		memory_post(m);
+	w->gap = since >= 0 && since < s->history.forgotten;
+	w->cursor = since < 0 ? s->history.next : cursor_after(&s->history, since);
+	TAILQ_INSERT_HEAD(&s->watches, w, link);
+	if (w->gap || w->cursor < s->history.next) {
+		s->behind = true;
+		store_post(s);
 	}
-	*ret = &w->base;
+	*ret = w;
 	return 0;
 }
 
-void memory_watch_free(struct store_watch *base)
+struct store_watch *store_watch_free(struct store_watch *w)
 {
-	struct memory_watch *w = (struct memory_watch *)base;
-
+	if (!w)
+		return NULL;
 	w->fn = NULL;
-	if (w->m && w->m->reporting) {
+	if (w->store && w->store->reporting) {
 		w->freed = true;
-		return;
+		return NULL;
 	}
-	if (w->m)
-		TAILQ_REMOVE(&w->m->watches, w, link);
+	if (w->store)
+		TAILQ_REMOVE(&w->store->watches, w, link);
 	watch_release(w);
+	return NULL;
 }
 
-void memory_watches_orphan(struct memory *m)
+void store_watches_orphan(struct store *s)
 {
-	struct memory_watch *w;
+	struct store_watch *w;
 
-	while ((w = TAILQ_FIRST(&m->watches))) {
-		TAILQ_REMOVE(&m->watches, w, link);
-		w->m = NULL;
+	while ((w = TAILQ_FIRST(&s->watches))) {
+		TAILQ_REMOVE(&s->watches, w, link);
+		w->store = NULL;
 		w->fn = NULL;
 		if (w->freed)
 			watch_release(w);

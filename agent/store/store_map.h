@@ -1,28 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The ordered keys of a store in memory: a skip list of records. Knows no revision and no watch. */
+/* The ordered keys of a store: a skip list of records. Knows no revision and no watch. */
 
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/queue.h>
 
 enum { MAP_LEVELS = 16 };
 
 /* One write of a key. In the map it never changes; the history shares it. */
 struct record {
 	unsigned refs;
-	int64_t revision, create_revision, lease;
+	int64_t revision;
 	size_t key_len, len;
 	char key[]; /* with its NUL; the value follows */
 };
 
-struct lease;
-
 struct node {
 	struct record *record;
-	struct lease *lease;
-	LIST_ENTRY(node) of_lease;
 	int levels;
 	struct node *next[];
 };

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Keys that calls wait for, or that watches are on. */
 #include "agent/store/kv_private.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/store/memory_map.h"
+#include "agent/store/store_map.h"
 
 #include "agent/store/store.h"
 
@@ -121,7 +121,6 @@ struct node *map_insert(struct map *m, struct map_place *place, struct record *r
 	if (!n)
 		return NULL;
 	n->record = record;
-	n->lease = NULL;
 	n->levels = levels;
 	for (int i = 0; i < levels; i++) {
 		n->next[i] = *place->links[i];
