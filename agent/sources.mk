@@ -260,6 +260,7 @@ agent_SRC := \
 	agent/sync/members.c \
 	agent/sync/members_leave.c \
 	agent/sync/members_waits.c \
+	agent/sync/slot_set.c \
 	agent/sync/slots_text.c \
 	agent/watchdog/dump.c \
 	agent/watchdog/dump_method.c \

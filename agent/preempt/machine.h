@@ -116,7 +116,6 @@ struct preempt;
 /* spec is borrowed: how, timeout_ms. stop_ms: stop.timeout. NULL without memory. */
 struct preempt *preempt_new(const struct spec_preemption *spec, uint64_t stop_ms);
 struct preempt *preempt_free(struct preempt *p);
-DEFINE_CLEANUP(struct preempt *, preempt_free)
 
 /* A worker's process began; may come at any time. 0 or -ENOMEM. name is copied. */
 _must_check_ int preempt_started(struct preempt *p, int slot, const char *name);

@@ -245,8 +245,8 @@ void commons_begin(struct commons *c)
 	commons_lost_clear(c);
 	commons_watches_end(c);
 	kv_begin(c->kv, attempt);
-	barriers_reset(c->barriers, "another attempt of the group begins");
-	members_reset(c->members, "another attempt of the group begins");
+	barriers_reset(c->barriers);
+	members_reset(c->members);
 	commons_error_changed(c);
 }
 

@@ -102,4 +102,3 @@ struct store_watch *store_watch_free(struct store_watch *w);
  * RESOURCE_EXHAUSTED and changes nothing. */
 _must_check_ int store_new(struct loop *loop, size_t max_bytes, struct store **ret);
 struct store *store_free(struct store *s); /* open operations end without a callback */
-DEFINE_CLEANUP(struct store *, store_free)

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-
 /*
  * A step first makes all its changes and puts the waits that it decides into a queue; then the
  * outermost step answers those in the queue. So a callback finds a consistent state, whatever it
  * calls, and a wait can be dropped until the moment of its answer.
  */
-
 #include "agent/sync/barrier_private.h"
-#include "agent/sync/slots_text.h"
 
 #include <errno.h>
 #include <string.h>
@@ -21,7 +18,7 @@ static const char *barrier_why(const char *why, const char *otherwise)
 	return why && *why ? why : otherwise;
 }
 
-int barriers_new(barrier_answer_fn answer, barrier_name_fn name, void *arg, struct barriers **ret)
+int barriers_new(barrier_answer_fn answer, slots_name_fn name, void *arg, struct barriers **ret)
 {
 	struct barriers *b = calloc(1, sizeof(*b));
 
@@ -254,10 +251,9 @@ struct barriers *barriers_free(struct barriers *b)
 	return NULL;
 }
 
-void barriers_reset(struct barriers *b, const char *why)
+void barriers_reset(struct barriers *b)
 {
-	barriers_clear(
-		b, STATUS_CANCELLED, barrier_why(why, "another attempt of the group begins"));
+	barriers_clear(b, STATUS_CANCELLED, "another attempt of the group begins");
 	for (int i = 0; i < BARRIER_SLOTS && b->n_ended; i++)
 		barrier_ended_clear(b, i);
 	b->stopped = false;
@@ -266,7 +262,6 @@ void barriers_reset(struct barriers *b, const char *why)
 
 void barriers_stop(struct barriers *b, enum status status, const char *message)
 {
-	message = barrier_why(message, "the group is stopped");
 	b->stopped = true;
 	b->stop_status = status;
 	b->stop_text[0] = '\0';
@@ -275,60 +270,18 @@ void barriers_stop(struct barriers *b, enum status status, const char *message)
 	barriers_drain(b);
 }
 
-/* The members that a caller gave: sorted, without duplicates. */
-struct barrier_set {
-	const int *slots;
-	size_t n;
-	int *own;	 /* owned copy, where the list was not sorted */
+/* The members of an arrival. */
+struct barrier_members {
+	struct slot_set set;
 	bool by_default; /* the caller gave no list: these are the default members */
 };
 
-static void barrier_set_fini(struct barrier_set *s)
-{
-	free(s->own);
-}
-
-static int barrier_compare(const void *a, const void *b)
-{
-	int x = *(const int *)a, y = *(const int *)b;
-
-	return (x > y) - (x < y);
-}
-
-static int barrier_set_init(struct barrier_set *s, const int *slots, size_t n)
-{
-	size_t i = 1;
-
-	s->slots = slots;
-	s->n = n;
-	while (i < n && slots[i - 1] < slots[i])
-		i++;
-	if (i >= n)
-		return 0;
-	s->own = reallocarray(NULL, n, sizeof(int));
-	if (!s->own)
-		return -ENOMEM;
-	memcpy(s->own, slots, n * sizeof(int));
-	qsort(s->own, n, sizeof(int), barrier_compare);
-	s->n = 1;
-	for (i = 1; i < n; i++)
-		if (s->own[i] != s->own[s->n - 1])
-			s->own[s->n++] = s->own[i];
-	s->slots = s->own;
-	return 0;
-}
-
-static bool barrier_set_valid(const struct barrier_set *s)
+static bool barrier_set_valid(const struct slot_set *s)
 {
 	return s->n == 0 || (s->slots[0] >= 0 && s->slots[s->n - 1] < BARRIER_SLOTS);
 }
 
-static bool barrier_set_has(const struct barrier_set *s, int slot)
-{
-	return s->n && bsearch(&slot, s->slots, s->n, sizeof(int), barrier_compare);
-}
-
-static bool barrier_set_same(const struct barrier_set *s, const struct barrier_use *use)
+static bool barrier_set_same(const struct slot_set *s, const struct barrier_use *use)
 {
 	if (s->n != use->n)
 		return false;
@@ -402,12 +355,12 @@ static void barrier_settle(
 
 /* Opens a use for its first arrival. 0, -ENOMEM, -ENOSPC. */
 static int barrier_open(struct barriers *b, const char *text, int slot,
-	const struct barrier_set *set, uint64_t deadline_ms, uint64_t now_ms,
+	const struct barrier_members *members, uint64_t deadline_ms, uint64_t now_ms,
 	struct barrier_name **ret)
 {
 	struct barrier_name *name;
 	struct barrier_use *use;
-	int r = barrier_use_new(b, set->slots, set->n, &use);
+	int r = barrier_use_new(b, members->set.slots, members->set.n, &use);
 
 	if (r < 0)
 		return r;
@@ -420,7 +373,7 @@ static int barrier_open(struct barriers *b, const char *text, int slot,
 		}
 	}
 	use->first = slot;
-	use->by_default = set->by_default;
+	use->by_default = members->by_default;
 	use->opened_ms = now_ms;
 	use->deadline_ms = deadline_ms;
 	name->open = use;
@@ -447,7 +400,7 @@ static struct barrier_use *barrier_missed(struct barrier_name *name, int slot)
 
 /* Answers a call that is wrong in itself, whatever the barrier. Returns true when it was. */
 static bool barrier_call_invalid(struct barriers *b, const char *text,
-	const struct barrier_set *set, int slot, struct barrier_wait *w)
+	const struct barrier_members *members, int slot, struct barrier_wait *w)
 {
 	size_t len = strlen(text);
 
@@ -456,7 +409,7 @@ static bool barrier_call_invalid(struct barriers *b, const char *text,
 	else if (len == 0 || len > BARRIER_NAME_MAX)
 		barrier_ready_own(
 			b, w, STATUS_INVALID_ARGUMENT, "a barrier's name has 1 to 256 bytes", 0);
-	else if (!barrier_set_valid(set) || slot < 0 || slot >= BARRIER_SLOTS)
+	else if (!barrier_set_valid(&members->set) || slot < 0 || slot >= BARRIER_SLOTS)
 		barrier_ready_own(
 			b, w, STATUS_INVALID_ARGUMENT, "a member of the barrier does not exist", 0);
 	else
@@ -466,20 +419,20 @@ static bool barrier_call_invalid(struct barriers *b, const char *text,
 
 /* Joins slot to the open use of name. opened: by this arrival. */
 static void barrier_join(struct barriers *b, struct barrier_name *name, int slot,
-	const struct barrier_set *set, bool opened, uint64_t now_ms, struct barrier_wait *w)
+	const struct barrier_members *members, bool opened, uint64_t now_ms, struct barrier_wait *w)
 {
-	bool agreed = set->by_default && name->open->by_default;
+	bool agreed = members->by_default && name->open->by_default;
 
 	if (agreed && !opened && !barrier_place(name->open, slot)) {
 		barrier_ready_own(b, w, STATUS_INVALID_ARGUMENT,
 			"this worker was not a default member when the barrier began; pass members "
 			"explicitly",
 			name->uses);
-	} else if (!barrier_set_has(set, slot)) {
+	} else if (!slot_set_has(&members->set, slot)) {
 		barrier_text_stranger(b, name->open, name->text, slot);
 		barrier_fail_wrong_call(b, name, slot, w);
-	} else if (!agreed && !barrier_set_same(set, name->open)) {
-		barrier_text_differs(b, name->open, name->text, slot, set->slots, set->n);
+	} else if (!agreed && !barrier_set_same(&members->set, name->open)) {
+		barrier_text_differs(b, name->open, name->text, slot, &members->set);
 		barrier_fail_wrong_call(b, name, slot, w);
 	} else {
 		barrier_enter(b, name, slot, now_ms, w);
@@ -488,7 +441,7 @@ static void barrier_join(struct barriers *b, struct barrier_name *name, int slot
 }
 
 static int barrier_arrive(struct barriers *b, const char *text, int slot,
-	const struct barrier_set *set, uint64_t deadline_ms, uint64_t now_ms,
+	const struct barrier_members *members, uint64_t deadline_ms, uint64_t now_ms,
 	struct barrier_wait *w)
 {
 	struct barrier_name *name = barrier_name_find(b, text);
@@ -506,7 +459,7 @@ static int barrier_arrive(struct barriers *b, const char *text, int slot,
 		return 0;
 	}
 	if (!name || !name->open) {
-		r = barrier_open(b, text, slot, set, deadline_ms, now_ms, &name);
+		r = barrier_open(b, text, slot, members, deadline_ms, now_ms, &name);
 		if (r == -ENOSPC)
 			barrier_ready_own(b, w, STATUS_RESOURCE_EXHAUSTED,
 				"too many open barriers or members", 0);
@@ -514,12 +467,12 @@ static int barrier_arrive(struct barriers *b, const char *text, int slot,
 			return r == -ENOSPC ? 0 : r;
 		opened = true;
 	}
-	barrier_join(b, name, slot, set, opened, now_ms, w);
+	barrier_join(b, name, slot, members, opened, now_ms, w);
 	return 0;
 }
 
 static int barrier_new_arrival(struct barriers *b, const char *name, int slot,
-	const struct barrier_set *set, uint64_t deadline_ms, uint64_t now_ms, void *token)
+	const struct barrier_members *members, uint64_t deadline_ms, uint64_t now_ms, void *token)
 {
 	struct barrier_wait *w;
 	int r = chain_reserve(&b->waits);
@@ -531,8 +484,8 @@ static int barrier_new_arrival(struct barriers *b, const char *name, int slot,
 		return -ENOMEM;
 	w->token = token;
 	chain_put(&b->waits, &w->node, chain_hash_pointer(token));
-	if (!barrier_call_invalid(b, name, set, slot, w))
-		r = barrier_arrive(b, name, slot, set, deadline_ms, now_ms, w);
+	if (!barrier_call_invalid(b, name, members, slot, w))
+		r = barrier_arrive(b, name, slot, members, deadline_ms, now_ms, w);
 	if (r < 0) {
 		chain_remove(&b->waits, &w->node);
 		free(w);
@@ -544,20 +497,25 @@ static int barrier_new_arrival(struct barriers *b, const char *name, int slot,
 int barriers_arrive(struct barriers *b, const char *name, int slot, const int *members, size_t n,
 	uint64_t deadline_ms, uint64_t now_ms, void *token)
 {
-	_cleanup_(barrier_set_fini) struct barrier_set set = { 0 };
-	int r = barrier_set_init(&set, members, n);
+	struct barrier_members m = { .by_default = false };
+	int r = slot_set_init(&m.set, members, n);
 
-	return r < 0 ? r : barrier_new_arrival(b, name, slot, &set, deadline_ms, now_ms, token);
+	if (r == 0)
+		r = barrier_new_arrival(b, name, slot, &m, deadline_ms, now_ms, token);
+	slot_set_fini(&m.set);
+	return r;
 }
 
 int barriers_arrive_default(struct barriers *b, const char *name, int slot, const int *members,
 	size_t n, uint64_t deadline_ms, uint64_t now_ms, void *token)
 {
-	_cleanup_(barrier_set_fini) struct barrier_set set = { 0 };
-	int r = barrier_set_init(&set, members, n);
+	struct barrier_members m = { .by_default = true };
+	int r = slot_set_init(&m.set, members, n);
 
-	set.by_default = true;
-	return r < 0 ? r : barrier_new_arrival(b, name, slot, &set, deadline_ms, now_ms, token);
+	if (r == 0)
+		r = barrier_new_arrival(b, name, slot, &m, deadline_ms, now_ms, token);
+	slot_set_fini(&m.set);
+	return r;
 }
 
 bool barriers_begun_default(const struct barriers *b, const char *name, uint64_t now_ms)

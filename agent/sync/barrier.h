@@ -28,6 +28,7 @@
  * a call come after the callback has returned, in the order in which they were decided.
  */
 
+#include "agent/sync/slots_text.h"
 #include "common/base/cleanup.h"
 #include "common/base/status.h"
 
@@ -55,8 +56,6 @@ struct barrier_answer {
 };
 /* token: as given with the arrival. */
 typedef void (*barrier_answer_fn)(void *arg, void *token, const struct barrier_answer *answer);
-/* Borrowed text "role:index" of a slot, until the next call. */
-typedef const char *(*barrier_name_fn)(void *arg, int slot);
 
 struct barrier_use;
 
@@ -76,9 +75,8 @@ struct barrier_arrival {
 };
 
 _must_check_ int barriers_new(
-	barrier_answer_fn answer, barrier_name_fn name, void *arg, struct barriers **ret);
+	barrier_answer_fn answer, slots_name_fn name, void *arg, struct barriers **ret);
 struct barriers *barriers_free(struct barriers *b); /* open waits end without an answer */
-DEFINE_CLEANUP(struct barriers *, barriers_free)
 
 /* over: with the arg of the answers; NULL: none. */
 void barriers_on_over(struct barriers *b, barrier_over_fn over);
@@ -86,7 +84,7 @@ void barriers_on_over(struct barriers *b, barrier_over_fn over);
 struct barrier_arrival *barrier_arrivals(const struct barrier_over *over, size_t *ret_n);
 
 /* A new attempt: forgets all names. Open waits get CANCELLED. */
-void barriers_reset(struct barriers *b, const char *why);
+void barriers_reset(struct barriers *b);
 
 /*
  * The worker at slot arrives at name. members: n slots in any order, duplicates allowed, slot among

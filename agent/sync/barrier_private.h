@@ -11,6 +11,7 @@
  */
 
 #include "agent/sync/barrier.h"
+#include "agent/sync/slot_set.h"
 #include "common/base/hash_chain.h"
 
 #include <sys/queue.h>
@@ -43,7 +44,7 @@ struct barrier_use {
 	int first;	 /* the slot that arrived first */
 	bool by_default; /* the first arrival gave no list of members */
 	size_t n, n_arrived;
-	size_t n_late;
+	size_t n_late; /* in a failed use: members that have yet to get the failure */
 	struct barrier_answer answer; /* missing has room for n + 1 */
 	int *missing;
 	struct barrier_place places[]; /* sorted by slot */
@@ -66,7 +67,7 @@ TAILQ_HEAD(barrier_waits, barrier_wait);
 
 struct barriers {
 	barrier_answer_fn answer;
-	barrier_name_fn name;
+	slots_name_fn name;
 	barrier_over_fn over; /* or NULL */
 	void *arg;
 	struct chain names, waits;
@@ -80,7 +81,8 @@ struct barriers {
 	enum status stop_status;
 	char stop_text[512];
 	size_t n_ended;
-	char *ended[BARRIER_SLOTS]; /* why slot will not arrive, or NULL; some are constants: */
+	char *ended[BARRIER_SLOTS]; /* why slot will not arrive, or NULL; owned, but for constants
+				       such as barrier_ended_stopped */
 };
 
 /* The reason of a slot stopped by an operator. */
@@ -120,4 +122,4 @@ enum status barrier_text_ended(
 void barrier_text_stranger(struct barriers *b, struct barrier_use *use, const char *name, int slot);
 /* slot gave other members than the first arrival. */
 void barrier_text_differs(struct barriers *b, struct barrier_use *use, const char *name, int slot,
-	const int *slots, size_t n);
+	const struct slot_set *members);

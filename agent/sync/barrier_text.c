@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/sync/barrier_private.h"
-#include "agent/sync/slots_text.h"
 
 #include <stdio.h>
 
@@ -101,21 +100,21 @@ void barrier_text_stranger(struct barriers *b, struct barrier_use *use, const ch
 }
 
 /* A slot in only one of the two sets, which differ. */
-static int barrier_difference(const struct barrier_use *use, const int *slots, size_t n)
+static int barrier_difference(const struct barrier_use *use, const struct slot_set *set)
 {
 	size_t i = 0;
 
-	while (i < n && i < use->n && slots[i] == use->places[i].slot)
+	while (i < set->n && i < use->n && set->slots[i] == use->places[i].slot)
 		i++;
-	if (i == n || (i < use->n && use->places[i].slot < slots[i]))
+	if (i == set->n || (i < use->n && use->places[i].slot < set->slots[i]))
 		return use->places[i].slot;
-	return slots[i];
+	return set->slots[i];
 }
 
 void barrier_text_differs(struct barriers *b, struct barrier_use *use, const char *name, int slot,
-	const int *slots, size_t n)
+	const struct slot_set *members)
 {
-	int differs = barrier_difference(use, slots, n);
+	int differs = barrier_difference(use, members);
 
 	barrier_missing_one(use, slot);
 	barrier_begin(use, name, ": ");

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/sync/members_private.h"
-#include "agent/sync/slots_text.h"
 #include "common/base/printable.h"
 
 #include <errno.h>
@@ -47,12 +46,9 @@ struct members *members_free(struct members *m)
 	return NULL;
 }
 
-void members_reset(struct members *m, const char *why)
+void members_reset(struct members *m)
 {
-	m->stop_text[0] = '\0';
-	slots_append(m->stop_text, sizeof(m->stop_text),
-		why && *why ? why : "another attempt of the group begins");
-	members_waits_end(m, STATUS_CANCELLED, m->stop_text);
+	members_waits_end(m, STATUS_CANCELLED, "another attempt of the group begins");
 	members_clear(m);
 	members_drain(m);
 }
@@ -62,8 +58,7 @@ void members_stop(struct members *m, enum status status, const char *message)
 	m->stopped = true;
 	m->stop_status = status;
 	m->stop_text[0] = '\0';
-	slots_append(m->stop_text, sizeof(m->stop_text),
-		message && *message ? message : "the group is stopped");
+	slots_append(m->stop_text, sizeof(m->stop_text), message);
 	members_waits_end(m, status, m->stop_text);
 	members_drain(m);
 }
@@ -287,31 +282,9 @@ bool members_healthy(const struct members *m, int slot)
 	return member && member->alive && !member->own && !member->left;
 }
 
-bool members_alive(const struct members *m, int slot)
-{
-	const struct member *member = members_get(m, slot);
-
-	return member && member->alive;
-}
-
 bool members_left(const struct members *m, int slot)
 {
 	const struct member *member = members_get(m, slot);
 
 	return member && member->left;
-}
-
-int members_default_set(const struct members *m, int **ret, size_t *ret_n)
-{
-	int *set = malloc((m->n_slots + 1) * sizeof(*set));
-	size_t n = 0;
-
-	if (!set)
-		return -ENOMEM;
-	for (size_t i = 0; i < m->n_slots; i++)
-		if (m->slots[i].known && !m->slots[i].observer)
-			set[n++] = (int)i;
-	*ret = set;
-	*ret_n = n;
-	return 0;
 }

@@ -11,6 +11,7 @@
  * error comes before the answers of the same step.
  */
 
+#include "agent/sync/slots_text.h"
 #include "common/base/cleanup.h"
 #include "common/base/status.h"
 
@@ -52,16 +53,15 @@ typedef void (*members_error_fn)(void *arg, const struct members_error *error);
 struct members_options {
 	members_answer_fn answer;
 	members_error_fn error;
-	const char *(*name)(void *arg, int slot);
+	slots_name_fn name;
 	void *arg;
 };
 
 _must_check_ int members_new(const struct members_options *opt, struct members **ret);
 struct members *members_free(struct members *m);
-DEFINE_CLEANUP(struct members *, members_free)
 
 /* A new attempt: no members, no error. Open waits get CANCELLED. */
-void members_reset(struct members *m, const char *why);
+void members_reset(struct members *m);
 /*
  * A process of slot began: it is alive, has no error and has not left. If the group's error was
  * that of slot's last process, it is over: the oldest remaining error that counts replaces it, and
@@ -93,11 +93,7 @@ const struct members_error *members_reported_error(const struct members *m);
 const struct members_error *members_own_error(const struct members *m, int slot);
 /* True when slot is alive, has no error and has not left. */
 bool members_healthy(const struct members *m, int slot);
-/* True when the process of slot runs. */
-bool members_alive(const struct members *m, int slot);
 bool members_left(const struct members *m, int slot);
-/* The slots of the default set: started in this attempt, no observers. Owned, sorted. */
-_must_check_ int members_default_set(const struct members *m, int **ret, size_t *ret_n);
 
 /* Waits for the group's error. deadline_ms: on the caller's clock, UINT64_MAX: none;
  * members_expire() ends an overdue wait with DEADLINE_EXCEEDED. The answer may come from inside. 0,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The shutdown barrier of the members. */
 #include "agent/sync/members_private.h"
-#include "agent/sync/slots_text.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -115,7 +114,7 @@ void members_leave_overdue(struct members *m, int64_t now_us)
 int members_leave(struct members *m, int slot, uint64_t deadline_ms, void *token)
 {
 	struct member *member = members_get(m, slot);
-	struct members_wait *w = members_wait_new(m, MEMBERS_WAIT_LEAVE, slot, deadline_ms, token);
+	struct members_wait *w = members_wait_new(m, slot, deadline_ms, token);
 
 	if (!w)
 		return -ENOMEM;

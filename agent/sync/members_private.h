@@ -29,8 +29,6 @@ struct members_reply {
 	int slots[];
 };
 
-enum members_kind { MEMBERS_WAIT_ERROR, MEMBERS_WAIT_ALIVE, MEMBERS_WAIT_LEAVE };
-
 TAILQ_HEAD(members_waits, members_wait);
 
 struct members_wait {
@@ -38,8 +36,7 @@ struct members_wait {
 	TAILQ_ENTRY(members_wait) link;
 	struct members_waits *home; /* the list it is on */
 	void *token;
-	enum members_kind kind;
-	int slot; /* the caller: ALIVE, LEAVE */
+	int slot; /* the caller; -1: waits for the error */
 	uint64_t deadline_ms;
 	struct members_query *query; /* ALIVE, until decided */
 	enum status status;	     /* the answer, once decided */
@@ -58,7 +55,7 @@ struct members_query {
 	struct chain_node node; /* by set; the first member */
 	TAILQ_ENTRY(members_query) link;
 	struct members_waits waits;
-	struct members_reply *reply; /* has room for the whole set; owned */
+	struct members_reply *reply; /* has room for the whole set; a reference */
 	size_t n;
 	size_t missing;			 /* all before this one have called, or cannot */
 	struct members_caller callers[]; /* sorted */
@@ -123,7 +120,7 @@ struct members_reply *members_reply_new(size_t n);
 void members_reply_unref(struct members_reply *o);
 /* A wait that is on no list yet; NULL without memory. */
 struct members_wait *members_wait_new(
-	struct members *m, enum members_kind kind, int slot, uint64_t deadline_ms, void *token);
+	struct members *m, int slot, uint64_t deadline_ms, void *token);
 /* Puts w on the list home. */
 void members_wait_at(struct members *m, struct members_wait *w, struct members_waits *home);
 /* Gives w its answer; box and reply are borrowed, text must outlive it. */

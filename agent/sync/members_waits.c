@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/sync/members_private.h"
-#include "agent/sync/slots_text.h"
+#include "agent/sync/slot_set.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -21,13 +21,6 @@ struct members_reply *members_reply_new(size_t n)
 	if (o)
 		o->refs = 1;
 	return o;
-}
-
-static int members_compare(const void *a, const void *b)
-{
-	int x = *(const int *)a, y = *(const int *)b;
-
-	return (x > y) - (x < y);
 }
 
 /* --- the queue of decided waits --- */
@@ -100,7 +93,7 @@ void members_drain(struct members *m)
 
 static struct members_caller *members_caller(const struct members_query *q, int slot)
 {
-	return bsearch(&slot, q->callers, q->n, sizeof(q->callers[0]), members_compare);
+	return bsearch(&slot, q->callers, q->n, sizeof(q->callers[0]), slot_compare);
 }
 
 static void members_query_free(struct members *m, struct members_query *q)
@@ -183,29 +176,30 @@ static void members_query_answer(struct members *m, struct members_query *q)
 	members_reply_unref(o);
 }
 
-static uint64_t members_set_hash(const int *set, size_t n)
+static uint64_t members_set_hash(const struct slot_set *set)
 {
-	return chain_hash(set, n * sizeof(*set));
+	return chain_hash(set->slots, set->n * sizeof(*set->slots));
 }
 
-static struct members_query *members_query_find(const struct members *m, const int *set, size_t n)
+static struct members_query *members_query_find(const struct members *m, const struct slot_set *set)
 {
-	for (struct chain_node *node = chain_first(&m->sets, members_set_hash(set, n)); node;
+	for (struct chain_node *node = chain_first(&m->sets, members_set_hash(set)); node;
 		node = chain_next(node)) {
 		struct members_query *q = (struct members_query *)node;
 		size_t i = 0;
 
-		while (q->n == n && i < n && q->callers[i].slot == set[i])
+		while (q->n == set->n && i < q->n && q->callers[i].slot == set->slots[i])
 			i++;
-		if (q->n == n && i == n)
+		if (q->n == set->n && i == q->n)
 			return q;
 	}
 	return NULL;
 }
 
-static struct members_query *members_query_new(struct members *m, const int *set, size_t n)
+static struct members_query *members_query_new(struct members *m, const struct slot_set *set)
 {
 	struct members_query *q;
+	size_t n = set->n;
 
 	if (chain_reserve(&m->sets) < 0)
 		return NULL;
@@ -220,9 +214,9 @@ static struct members_query *members_query_new(struct members *m, const int *set
 	TAILQ_INIT(&q->waits);
 	q->n = n;
 	for (size_t i = 0; i < n; i++)
-		q->callers[i].slot = set[i];
+		q->callers[i].slot = set->slots[i];
 	TAILQ_INSERT_TAIL(&m->queries, q, link);
-	chain_put(&m->sets, &q->node, members_set_hash(set, n));
+	chain_put(&m->sets, &q->node, members_set_hash(set));
 	return q;
 }
 
@@ -305,7 +299,7 @@ void members_waits_free(struct members *m)
 }
 
 struct members_wait *members_wait_new(
-	struct members *m, enum members_kind kind, int slot, uint64_t deadline_ms, void *token)
+	struct members *m, int slot, uint64_t deadline_ms, void *token)
 {
 	struct members_wait *w;
 
@@ -314,9 +308,7 @@ struct members_wait *members_wait_new(
 	w = calloc(1, sizeof(*w));
 	if (!w)
 		return NULL;
-	*w = (struct members_wait){
-		.token = token, .kind = kind, .slot = slot, .deadline_ms = deadline_ms
-	};
+	*w = (struct members_wait){ .token = token, .slot = slot, .deadline_ms = deadline_ms };
 	chain_put(&m->tokens, &w->node, chain_hash_pointer(token));
 	return w;
 }
@@ -333,7 +325,7 @@ void members_wait_at(struct members *m, struct members_wait *w, struct members_w
 
 int members_wait_error(struct members *m, uint64_t deadline_ms, void *token)
 {
-	struct members_wait *w = members_wait_new(m, MEMBERS_WAIT_ERROR, -1, deadline_ms, token);
+	struct members_wait *w = members_wait_new(m, -1, deadline_ms, token);
 
 	if (!w)
 		return -ENOMEM;
@@ -347,43 +339,15 @@ int members_wait_error(struct members *m, uint64_t deadline_ms, void *token)
 	return 0;
 }
 
-static bool members_is_sorted(const int *set, size_t n)
-{
-	for (size_t i = 1; i < n; i++)
-		if (set[i - 1] >= set[i])
-			return false;
-	return true;
-}
-
-/* A sorted copy without duplicates; owned. */
-static int members_sorted(const int *set, size_t n, int **ret, size_t *ret_n)
-{
-	int *own = reallocarray(NULL, n + 1, sizeof(int));
-	size_t k = 0;
-
-	if (!own)
-		return -ENOMEM;
-	if (n > 0)
-		memcpy(own, set, n * sizeof(int));
-	if (!members_is_sorted(own, n))
-		qsort(own, n, sizeof(int), members_compare);
-	for (size_t i = 0; i < n; i++)
-		if (k == 0 || own[i] != own[k - 1])
-			own[k++] = own[i];
-	*ret = own;
-	*ret_n = k;
-	return 0;
-}
-
 /* Adds the wait to the query with this set, or to that of all callers without one. */
 static int members_query_add(
-	struct members *m, struct members_wait *w, const int *set, size_t n, bool everyone)
+	struct members *m, struct members_wait *w, const struct slot_set *set, bool everyone)
 {
 	bool begun = everyone && members_begun_default(m, w->slot);
-	struct members_query *q = begun ? m->everyone : members_query_find(m, set, n);
+	struct members_query *q = begun ? m->everyone : members_query_find(m, set);
 
 	if (!q)
-		q = members_query_new(m, set, n);
+		q = members_query_new(m, set);
 	if (!q)
 		return -ENOMEM;
 	if (everyone)
@@ -401,25 +365,25 @@ bool members_begun_default(const struct members *m, int slot)
 	return m->everyone && members_caller(m->everyone, slot);
 }
 
-static int members_wait_living(struct members *m, int slot, const int *set, size_t n, bool everyone,
-	uint64_t deadline_ms, void *token)
+static int members_wait_living(struct members *m, int slot, const int *list, size_t n,
+	bool everyone, uint64_t deadline_ms, void *token)
 {
-	_cleanup_free_ int *own = NULL;
+	_cleanup_(slot_set_fini) struct slot_set set;
 	struct members_wait *w;
-	int r = members_sorted(set, n, &own, &n);
+	int r = slot_set_init(&set, list, n);
 
 	if (r < 0)
 		return r;
-	w = members_wait_new(m, MEMBERS_WAIT_ALIVE, slot, deadline_ms, token);
+	w = members_wait_new(m, slot, deadline_ms, token);
 	if (!w)
 		return -ENOMEM;
 	if (m->stopped)
 		members_wait_ready(m, w, m->stop_status, m->stop_text, NULL, NULL);
-	else if (n == 0 || !bsearch(&slot, own, n, sizeof(int), members_compare))
+	else if (!slot_set_has(&set, slot))
 		members_wait_ready(m, w, STATUS_INVALID_ARGUMENT,
 			"members: expected the calling worker among them", NULL, NULL);
 	else
-		r = members_query_add(m, w, own, n, everyone);
+		r = members_query_add(m, w, &set, everyone);
 	if (r < 0) {
 		chain_remove(&m->tokens, &w->node);
 		free(w);

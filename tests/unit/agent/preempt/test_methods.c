@@ -334,7 +334,7 @@ START_TEST(a_reported_error_answers_every_step)
 	preempting_worker_exited(&agent, &workers[1]);
 	step(2, 0, 6);
 	says(2, GROUP_FAILED);
-	members_reset(commons.members, "another attempt of the group begins");
+	members_reset(commons.members);
 	preempting_on_error(&preempting);
 	ck_assert_int_eq(forgotten, 1);
 }

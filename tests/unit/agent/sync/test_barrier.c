@@ -429,7 +429,7 @@ START_TEST(stop_answers_all_arrivals_until_the_reset)
 	ck_assert_int_eq(answer_of(1)->status, STATUS_ABORTED);
 	ck_assert_int_eq(answer_of(2)->status, STATUS_ABORTED);
 	ck_assert_str_eq(answer_of(2)->message, "the group is restarted");
-	barriers_reset(b, "attempt 1");
+	barriers_reset(b);
 	arrive(0, 3);
 	arrive(1, 4);
 	arrive(2, 5);
@@ -622,12 +622,12 @@ static void reset_and_come(intptr_t token, const struct barrier_answer *a)
 {
 	if (token > 3)
 		return;
-	barriers_reset(b, "new");
+	barriers_reset(b);
 	barriers_worker_ended(b, 1, true, false, "signal 11");
 	barriers_worker_started(b, 1);
 	arrive(0, 10 + token);
 	barriers_stop(b, STATUS_ABORTED, "over");
-	barriers_reset(b, "new");
+	barriers_reset(b);
 	ck_assert_int_eq(a->status, STATUS_CANCELLED);
 	ck_assert_int_gt(a->n_missing, 0);
 	ck_assert_int_eq(a->missing[0], 2); /* still there */
@@ -683,7 +683,7 @@ static void wild_step(void)
 		break;
 	case 5:
 		if (wild(20) == 0)
-			barriers_reset(b, "new");
+			barriers_reset(b);
 		break;
 	default:
 		token = ++wild_calls;

@@ -383,7 +383,7 @@ static void world_step(struct world *w, const struct op *op)
 		model_end(&w->m, STATUS_CANCELLED);
 		w->m.stopped = false;
 		w->m.ended = 0;
-		barriers_reset(w->b, "new");
+		barriers_reset(w->b);
 		break;
 	}
 	world_check(w);
@@ -391,7 +391,7 @@ static void world_step(struct world *w, const struct op *op)
 
 static void world_clear(struct world *w)
 {
-	barriers_reset(w->b, "new");
+	barriers_reset(w->b);
 	memset(w->m.names, 0, sizeof(w->m.names));
 	w->m.ended = 0;
 	w->m.stopped = false;

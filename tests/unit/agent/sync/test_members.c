@@ -57,7 +57,7 @@ START_TEST(members_are_healthy_while_they_run_without_error)
 	for (int i = 0; i < 3; i++)
 		ck_assert(members_healthy(m, i) && !members_own_error(m, i));
 	members_ended(m, 0, true, "signal 9 (Killed)", 5);
-	ck_assert(!members_healthy(m, 0) && !members_alive(m, 0));
+	ck_assert(!members_healthy(m, 0));
 	ck_assert(members_healthy(m, 1) && !members_own_error(m, 1));
 	ck_assert_int_eq(members_own_error(m, 0)->code, STATUS_UNAVAILABLE);
 	ck_assert_str_eq(members_own_error(m, 0)->message, "worker:0 ended: signal 9 (Killed)");
@@ -285,7 +285,7 @@ START_TEST(all_leave_together)
 	ck_assert_int_eq(members_started(m, 3, true, false), 0);
 	ck_assert_int_eq(members_started(m, 4, false, true), 0);
 	leave(0, NEVER, 1);
-	ck_assert(members_left(m, 0) && !members_healthy(m, 0) && members_alive(m, 0));
+	ck_assert(members_left(m, 0) && !members_healthy(m, 0));
 	leave(1, NEVER, 2);
 	ck_assert_int_eq(n_answers, 0);
 	leave(2, NEVER, 3);
@@ -353,7 +353,7 @@ START_TEST(stop_and_reset_end_all_waits)
 		if (round == 0)
 			members_stop(m, STATUS_ABORTED, "the group is restarted");
 		else
-			members_reset(m, "attempt 2");
+			members_reset(m);
 		ck_assert_int_eq(n_answers, 3);
 		for (int i = 1; i <= 3; i++)
 			ck_assert_int_eq(answer_of(i)->status,
@@ -365,24 +365,14 @@ START_TEST(stop_and_reset_end_all_waits)
 			for (int i = 4; i <= 6; i++)
 				ck_assert_str_eq(answer_of(i)->message, "the group is restarted");
 		}
-		members_reset(m, "new");
-		ck_assert(!members_alive(m, 0) && !members_left(m, 0));
+		members_reset(m);
+		ck_assert(!members_healthy(m, 0) && !members_left(m, 0));
 	}
 }
 END_TEST
 
-START_TEST(default_set_has_all_started_members_but_observers)
+START_TEST(impossible_slots_are_refused)
 {
-	_cleanup_free_ int *set = NULL;
-	size_t n;
-
-	start(2);
-	ck_assert_int_eq(members_started(m, 5, true, false), 0);
-	ck_assert_int_eq(members_started(m, 4, false, true), 0);
-	members_ended(m, 0, true, "exit code 1", 1);
-	ck_assert_int_eq(members_default_set(m, &set, &n), 0);
-	ck_assert_uint_eq(n, 3);
-	ck_assert(set[0] == 0 && set[1] == 1 && set[2] == 5);
 	ck_assert_int_eq(members_started(m, MEMBERS_SLOTS, false, false), -EINVAL);
 	ck_assert_int_eq(members_started(m, -1, false, false), -EINVAL);
 }
@@ -408,7 +398,7 @@ static void again(intptr_t token)
 
 	if (token > 2)
 		return;
-	members_reset(m, "new");
+	members_reset(m);
 	start(2);
 	alive(0, set, 2, token + 10);
 	alive(1, set, 2, token + 20);
@@ -460,7 +450,7 @@ int main(void)
 	tcase_add_test(t, group_error_ends_waiting_leaves);
 	tcase_add_test(t, leave_does_not_wait_for_a_member_that_ended_well);
 	tcase_add_test(t, stop_and_reset_end_all_waits);
-	tcase_add_test(t, default_set_has_all_started_members_but_observers);
+	tcase_add_test(t, impossible_slots_are_refused);
 	tcase_add_test(t, wait_for_the_error_ends_at_its_own_deadline);
 	tcase_add_test(t, callbacks_may_call_any_function);
 	suite_add_tcase(s, t);
