@@ -26,10 +26,10 @@ int members_new(const struct members_options *opt, struct members **ret)
 static void members_clear(struct members *m)
 {
 	for (size_t i = 0; i < m->n_slots; i++)
-		members_box_unref(m, m->slots[i].own);
+		members_error_unref(m, m->slots[i].own);
 	if (m->n_slots)
 		memset(m->slots, 0, m->n_slots * sizeof(*m->slots));
-	m->error = members_box_unref(m, m->error);
+	m->error = members_error_unref(m, m->error);
 	m->error_announced = false;
 	members_leave_clear(m);
 	m->stopped = false;
@@ -87,11 +87,11 @@ static int members_grow(struct members *m, size_t n)
 	return 0;
 }
 
-void members_set_error(struct members *m, struct members_box *box)
+void members_set_error(struct members *m, struct members_shared_error *shared)
 {
 	if (m->error)
 		return;
-	m->error = members_box_ref(box);
+	m->error = members_error_ref(shared);
 	m->error_announced = false;
 	members_waits_error(m);
 }
@@ -99,11 +99,11 @@ void members_set_error(struct members *m, struct members_box *box)
 /* The group's error was that of slot's last process: replaces it by the next one. */
 static void members_error_over(struct members *m, int slot)
 {
-	struct members_box *next = NULL;
+	struct members_shared_error *next = NULL;
 
 	if (!m->error || m->leave_failed || m->error->error.slot != slot)
 		return;
-	m->error = members_box_unref(m, m->error);
+	m->error = members_error_unref(m, m->error);
 	for (size_t i = 0; i < m->n_slots; i++) {
 		const struct member *member = &m->slots[i];
 
@@ -125,7 +125,7 @@ int members_started(struct members *m, int slot, bool recoverable, bool observer
 	if (r < 0)
 		return r;
 	member = &m->slots[slot];
-	members_box_unref(m, member->own);
+	members_error_unref(m, member->own);
 	*member = (struct member){
 		.known = true, .alive = true, .recoverable = recoverable, .observer = observer
 	};
@@ -135,47 +135,48 @@ int members_started(struct members *m, int slot, bool recoverable, bool observer
 	return 0;
 }
 
-struct members_box *members_box_ref(struct members_box *box)
+struct members_shared_error *members_error_ref(struct members_shared_error *shared)
 {
-	box->refs++;
-	return box;
+	shared->refs++;
+	return shared;
 }
 
-struct members_box *members_box_unref(struct members *m, struct members_box *box)
+struct members_shared_error *members_error_unref(
+	struct members *m, struct members_shared_error *shared)
 {
-	if (box && --box->refs == 0 && box != &m->spare)
-		free(box);
+	if (shared && --shared->refs == 0 && shared != &m->spare)
+		free(shared);
 	return NULL;
 }
 
-struct members_box *members_box_new(
+struct members_shared_error *members_error_new(
 	enum status code, const char *message, int slot, bool reported, int64_t time_us)
 {
 	size_t len = strlen(message);
-	struct members_box *box;
+	struct members_shared_error *shared;
 
 	if (len > MEMBERS_ERROR_MAX)
 		len = printable_cut(message, MEMBERS_ERROR_MAX);
-	box = malloc(sizeof(*box) + len + 1);
-	if (!box)
+	shared = malloc(sizeof(*shared) + len + 1);
+	if (!shared)
 		return NULL;
-	*box = (struct members_box){ .refs = 1,
+	*shared = (struct members_shared_error){ .refs = 1,
 		.error = { .code = code,
-			.message = (char *)(box + 1),
+			.message = (char *)(shared + 1),
 			.slot = slot,
 			.reported = reported,
 			.time_us = time_us } };
-	memcpy(box->error.message, message, len);
-	box->error.message[len] = '\0';
-	return box;
+	memcpy(shared->error.message, message, len);
+	shared->error.message[len] = '\0';
+	return shared;
 }
 
 /* The error for slot's bad end. Without memory the spare one; NULL when that is in use. */
-static struct members_box *members_end_error(
+static struct members_shared_error *members_end_error(
 	struct members *m, int slot, const char *why, int64_t now_us)
 {
 	char text[512] = "";
-	struct members_box *box;
+	struct members_shared_error *shared;
 
 	slots_append(text, sizeof(text), m->opt.name(m->opt.arg, slot));
 	slots_append(text, sizeof(text), " ended");
@@ -183,12 +184,12 @@ static struct members_box *members_end_error(
 		slots_append(text, sizeof(text), ": ");
 		slots_append(text, sizeof(text), why);
 	}
-	box = members_box_new(STATUS_UNAVAILABLE, text, slot, false, now_us);
-	if (box || m->spare.refs)
-		return box;
+	shared = members_error_new(STATUS_UNAVAILABLE, text, slot, false, now_us);
+	if (shared || m->spare.refs)
+		return shared;
 	m->spare_text[0] = '\0';
 	slots_append(m->spare_text, sizeof(m->spare_text), text);
-	m->spare = (struct members_box){ .refs = 1,
+	m->spare = (struct members_shared_error){ .refs = 1,
 		.error = { .code = STATUS_UNAVAILABLE,
 			.message = m->spare_text,
 			.slot = slot,
@@ -196,29 +197,30 @@ static struct members_box *members_end_error(
 	return &m->spare;
 }
 
-/* Makes box, member's own error, count for the group. */
-static void members_count(struct members *m, struct member *member, struct members_box *box)
+/* Makes shared, member's own error, count for the group. */
+static void members_count(
+	struct members *m, struct member *member, struct members_shared_error *shared)
 {
 	member->counts = true;
-	members_set_error(m, box);
+	members_set_error(m, shared);
 }
 
 void members_ended(struct members *m, int slot, bool bad, const char *why, int64_t now_us)
 {
 	struct member *member = members_get(m, slot);
-	struct members_box *box;
+	struct members_shared_error *shared;
 
 	if (!member || !member->alive)
 		return;
 	member->alive = false;
 	members_waits_ended(m, slot);
-	box = bad ? members_end_error(m, slot, why, now_us) : NULL;
-	if (box) {
+	shared = bad ? members_end_error(m, slot, why, now_us) : NULL;
+	if (shared) {
 		if (!member->own)
-			member->own = members_box_ref(box);
+			member->own = members_error_ref(shared);
 		if (!member->recoverable && !member->observer && !member->left)
-			members_count(m, member, box);
-		members_box_unref(m, box);
+			members_count(m, member, shared);
+		members_error_unref(m, shared);
 	}
 	members_waits_changed(m);
 	members_drain(m);
@@ -228,20 +230,20 @@ int members_report(
 	struct members *m, int slot, enum status code, const char *message, int64_t now_us)
 {
 	struct member *member = members_get(m, slot);
-	struct members_box *box;
+	struct members_shared_error *shared;
 
 	if (!member)
 		return -EINVAL;
-	box = members_box_new(code, message ? message : "", slot, true, now_us);
-	if (!box)
+	shared = members_error_new(code, message ? message : "", slot, true, now_us);
+	if (!shared)
 		return -ENOMEM;
 	if (!member->own || !member->own->error.reported) {
-		members_box_unref(m, member->own);
-		member->own = members_box_ref(box);
+		members_error_unref(m, member->own);
+		member->own = members_error_ref(shared);
 	}
 	if (!member->recoverable)
-		members_count(m, member, box);
-	members_box_unref(m, box);
+		members_count(m, member, shared);
+	members_error_unref(m, shared);
 	members_drain(m);
 	return 0;
 }

@@ -15,11 +15,11 @@ static bool members_must_leave(const struct member *member)
 /* The members that have not left, with a text that starts with begin; NULL without memory. */
 static struct members_reply *members_not_left(const struct members *m, const char *begin)
 {
-	struct members_reply *o = members_reply_new(m->n_slots);
+	struct members_reply *reply = members_reply_new(m->n_slots);
 	size_t all = 0, left = 0;
 	char text[96];
 
-	if (!o)
+	if (!reply)
 		return NULL;
 	for (size_t i = 0; i < m->n_slots; i++) {
 		const struct member *member = &m->slots[i];
@@ -29,30 +29,30 @@ static struct members_reply *members_not_left(const struct members *m, const cha
 		all++;
 		left += member->left;
 		if (members_must_leave(member))
-			o->slots[o->n++] = (int)i;
+			reply->slots[reply->n++] = (int)i;
 	}
 	snprintf(text, sizeof(text), ": %zu of %zu have left", left, all);
-	slots_append_cut(o->message, sizeof(o->message), begin, 300);
-	slots_append(o->message, sizeof(o->message), text);
-	if (all > left + o->n) {
-		snprintf(text, sizeof(text), ", %zu ended without leaving", all - left - o->n);
-		slots_append(o->message, sizeof(o->message), text);
+	slots_append_cut(reply->message, sizeof(reply->message), begin, 300);
+	slots_append(reply->message, sizeof(reply->message), text);
+	if (all > left + reply->n) {
+		snprintf(text, sizeof(text), ", %zu ended without leaving", all - left - reply->n);
+		slots_append(reply->message, sizeof(reply->message), text);
 	}
-	if (o->n > 0) {
-		slots_append(o->message, sizeof(o->message), "; missing: ");
-		slots_append_names(
-			o->message, sizeof(o->message), o->slots, o->n, m->opt.name, m->opt.arg);
+	if (reply->n > 0) {
+		slots_append(reply->message, sizeof(reply->message), "; missing: ");
+		slots_append_names(reply->message, sizeof(reply->message), reply->slots, reply->n,
+			m->opt.name, m->opt.arg);
 	}
-	return o;
+	return reply;
 }
 
 void members_leave_all(
-	struct members *m, enum status status, const char *text, struct members_reply *o)
+	struct members *m, enum status status, const char *text, struct members_reply *reply)
 {
 	struct members_wait *w;
 
 	while ((w = TAILQ_FIRST(&m->leave_waits)))
-		members_wait_ready(m, w, status, text, NULL, o);
+		members_wait_ready(m, w, status, text, NULL, reply);
 }
 
 void members_leave_clear(struct members *m)
@@ -65,7 +65,7 @@ void members_leave_clear(struct members *m)
 static void members_leave_error(struct members *m)
 {
 	char text[512] = "";
-	struct members_reply *o;
+	struct members_reply *reply;
 
 	if (m->leave_failed) {
 		members_leave_all(m, STATUS_DEADLINE_EXCEEDED, NULL, m->leave_failed);
@@ -74,9 +74,9 @@ static void members_leave_error(struct members *m)
 	slots_append(text, sizeof(text), "the group has an error (");
 	slots_append_cut(text, sizeof(text), m->error->error.message, 200);
 	slots_append(text, sizeof(text), ")");
-	o = members_not_left(m, text);
-	members_leave_all(m, STATUS_ABORTED, "the group has an error", o);
-	members_reply_unref(o);
+	reply = members_not_left(m, text);
+	members_leave_all(m, STATUS_ABORTED, "the group has an error", reply);
+	members_reply_unref(reply);
 }
 
 void members_leave_check(struct members *m)
@@ -95,20 +95,20 @@ void members_leave_check(struct members *m)
 
 void members_leave_overdue(struct members *m, int64_t now_us)
 {
-	struct members_reply *o = members_not_left(m, "the shutdown barrier timed out");
-	struct members_box *box = NULL;
+	struct members_reply *reply = members_not_left(m, "the shutdown barrier timed out");
+	struct members_shared_error *shared = NULL;
 
-	if (o && o->n > 0)
-		box = members_box_new(
-			STATUS_DEADLINE_EXCEEDED, o->message, o->slots[0], false, now_us);
-	members_leave_all(m, STATUS_DEADLINE_EXCEEDED, "the shutdown barrier timed out", o);
-	if (box && !m->error) {
-		m->leave_failed = o;
-		o->refs++;
-		members_set_error(m, box);
+	if (reply && reply->n > 0)
+		shared = members_error_new(
+			STATUS_DEADLINE_EXCEEDED, reply->message, reply->slots[0], false, now_us);
+	members_leave_all(m, STATUS_DEADLINE_EXCEEDED, "the shutdown barrier timed out", reply);
+	if (shared && !m->error) {
+		m->leave_failed = reply;
+		reply->refs++;
+		members_set_error(m, shared);
 	}
-	members_box_unref(m, box);
-	members_reply_unref(o);
+	members_error_unref(m, shared);
+	members_reply_unref(reply);
 }
 
 int members_leave(struct members *m, int slot, uint64_t deadline_ms, void *token)

@@ -15,7 +15,7 @@
 #include <sys/queue.h>
 
 /* An error with its message, shared by reference. */
-struct members_box {
+struct members_shared_error {
 	unsigned refs;
 	struct members_error error;
 };
@@ -41,8 +41,8 @@ struct members_wait {
 	struct members_query *query; /* ALIVE, until decided */
 	enum status status;	     /* the answer, once decided */
 	const char *text;
-	struct members_box *box;     /* a reference */
-	struct members_reply *reply; /* a reference */
+	struct members_shared_error *shared; /* a reference */
+	struct members_reply *reply;	     /* a reference */
 };
 
 struct members_caller {
@@ -63,17 +63,17 @@ struct members_query {
 
 struct member {
 	bool known, alive, recoverable, observer, left;
-	bool counts;		 /* its own error counts for the group */
-	struct members_box *own; /* a reference */
+	bool counts;			  /* its own error counts for the group */
+	struct members_shared_error *own; /* a reference */
 };
 
 struct members {
 	struct members_options opt;
 	struct member *slots;
 	size_t n_slots;
-	struct members_box *error; /* the group's error, a reference */
-	bool error_announced;	   /* the error callback has got it */
-	struct members_box spare;  /* for a bad end when there is no memory */
+	struct members_shared_error *error; /* the group's error, a reference */
+	bool error_announced;		    /* the error callback has got it */
+	struct members_shared_error spare;  /* for a bad end when there is no memory */
 	char spare_text[256];
 	struct members_reply *leave_failed; /* where that is the error; a reference */
 	bool stopped;
@@ -90,14 +90,15 @@ struct members {
 
 /* members.c */
 
-struct members_box *members_box_ref(struct members_box *box);
-struct members_box *members_box_unref(struct members *m, struct members_box *box); /* NULL */
+struct members_shared_error *members_error_ref(struct members_shared_error *shared);
+struct members_shared_error *members_error_unref(
+	struct members *m, struct members_shared_error *shared); /* NULL */
 /* Returns borrowed, NULL when slot has not started. */
 struct member *members_get(const struct members *m, int slot);
-/* Makes box the group's error, if there is none. */
-void members_set_error(struct members *m, struct members_box *box);
+/* Makes shared the group's error, if there is none. */
+void members_set_error(struct members *m, struct members_shared_error *shared);
 /* Owned; NULL without memory. Copies at most MEMBERS_ERROR_MAX bytes of message. */
-struct members_box *members_box_new(
+struct members_shared_error *members_error_new(
 	enum status code, const char *message, int slot, bool reported, int64_t time_us);
 
 /* members_waits.c */
@@ -117,15 +118,15 @@ void members_waits_end(struct members *m, enum status status, const char *text);
 void members_waits_free(struct members *m);
 /* With room for n slots and one reference; NULL without memory. */
 struct members_reply *members_reply_new(size_t n);
-void members_reply_unref(struct members_reply *o);
+void members_reply_unref(struct members_reply *reply);
 /* A wait that is on no list yet; NULL without memory. */
 struct members_wait *members_wait_new(
 	struct members *m, int slot, uint64_t deadline_ms, void *token);
 /* Puts w on the list home. */
 void members_wait_at(struct members *m, struct members_wait *w, struct members_waits *home);
-/* Gives w its answer; box and reply are borrowed, text must outlive it. */
+/* Gives w its answer; shared and reply are borrowed, text must outlive it. */
 void members_wait_ready(struct members *m, struct members_wait *w, enum status status,
-	const char *text, struct members_box *box, struct members_reply *reply);
+	const char *text, struct members_shared_error *shared, struct members_reply *reply);
 
 /* members_leave.c */
 
@@ -133,8 +134,8 @@ void members_wait_ready(struct members *m, struct members_wait *w, enum status s
 void members_leave_check(struct members *m);
 /* Fails the overdue leaves, and makes that an error of the group. */
 void members_leave_overdue(struct members *m, int64_t now_us);
-/* Gives all leaves this answer; text must outlive it, o is borrowed. */
+/* Gives all leaves this answer; text must outlive it, reply is borrowed. */
 void members_leave_all(
-	struct members *m, enum status status, const char *text, struct members_reply *o);
+	struct members *m, enum status status, const char *text, struct members_reply *reply);
 /* Forgets that a leave failed. */
 void members_leave_clear(struct members *m);

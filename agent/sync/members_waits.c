@@ -6,21 +6,21 @@
 #include <stdio.h>
 #include <string.h>
 
-void members_reply_unref(struct members_reply *o)
+void members_reply_unref(struct members_reply *reply)
 {
-	if (!o || --o->refs)
+	if (!reply || --reply->refs)
 		return;
-	free(o->text);
-	free(o);
+	free(reply->text);
+	free(reply);
 }
 
 struct members_reply *members_reply_new(size_t n)
 {
-	struct members_reply *o = calloc(1, sizeof(*o) + n * sizeof(int));
+	struct members_reply *reply = calloc(1, sizeof(*reply) + n * sizeof(int));
 
-	if (o)
-		o->refs = 1;
-	return o;
+	if (reply)
+		reply->refs = 1;
+	return reply;
 }
 
 /* --- the queue of decided waits --- */
@@ -29,28 +29,28 @@ static void members_wait_free(struct members *m, struct members_wait *w)
 {
 	TAILQ_REMOVE(w->home, w, link);
 	chain_remove(&m->tokens, &w->node);
-	members_box_unref(m, w->box);
+	members_error_unref(m, w->shared);
 	members_reply_unref(w->reply);
 	free(w);
 }
 
 static void members_announce_error(struct members *m)
 {
-	struct members_box *box = m->error;
+	struct members_shared_error *shared = m->error;
 
-	if (!box || m->error_announced)
+	if (!shared || m->error_announced)
 		return;
 	m->error_announced = true;
-	members_box_ref(box);
+	members_error_ref(shared);
 	if (m->opt.error)
-		m->opt.error(m->opt.arg, &box->error);
-	members_box_unref(m, box);
+		m->opt.error(m->opt.arg, &shared->error);
+	members_error_unref(m, shared);
 }
 
 static void members_answer_wait(struct members *m, struct members_wait *w)
 {
-	struct members_box *box = w->box ? members_box_ref(w->box) : NULL;
-	struct members_reply *o = w->reply;
+	struct members_shared_error *shared = w->shared ? members_error_ref(w->shared) : NULL;
+	struct members_reply *reply = w->reply;
 	struct members_answer answer = { .status = w->status };
 	void *token = w->token;
 	char text[512] = "";
@@ -58,19 +58,19 @@ static void members_answer_wait(struct members *m, struct members_wait *w)
 	if (w->text)
 		slots_append(text, sizeof(text), w->text);
 	answer.message = text;
-	if (box)
-		answer.error = &box->error;
-	if (o) {
-		o->refs++;
-		answer.message = o->message;
-		answer.slots = o->slots;
-		answer.n = o->n;
-		answer.text = &o->text;
+	if (shared)
+		answer.error = &shared->error;
+	if (reply) {
+		reply->refs++;
+		answer.message = reply->message;
+		answer.slots = reply->slots;
+		answer.n = reply->n;
+		answer.text = &reply->text;
 	}
 	members_wait_free(m, w);
 	m->opt.answer(m->opt.arg, token, &answer);
-	members_box_unref(m, box);
-	members_reply_unref(o);
+	members_error_unref(m, shared);
+	members_reply_unref(reply);
 }
 
 void members_drain(struct members *m)
@@ -125,17 +125,17 @@ static void members_wait_remove(struct members *m, struct members_wait *w)
 }
 
 void members_wait_ready(struct members *m, struct members_wait *w, enum status status,
-	const char *text, struct members_box *box, struct members_reply *reply)
+	const char *text, struct members_shared_error *shared, struct members_reply *reply)
 {
-	if (box)
-		members_box_ref(box);
+	if (shared)
+		members_error_ref(shared);
 	if (reply)
 		reply->refs++;
 	if (w->home)
 		members_wait_remove(m, w);
 	w->status = status;
 	w->text = text;
-	w->box = box;
+	w->shared = shared;
 	w->reply = reply;
 	w->home = &m->ready;
 	TAILQ_INSERT_TAIL(&m->ready, w, link);
@@ -160,20 +160,20 @@ static bool members_query_complete(const struct members *m, struct members_query
 
 static void members_query_answer(struct members *m, struct members_query *q)
 {
-	struct members_reply *o = q->reply;
+	struct members_reply *reply = q->reply;
 	struct members_wait *w, *next;
 
-	o->n = 0;
-	o->message[0] = '\0';
+	reply->n = 0;
+	reply->message[0] = '\0';
 	for (size_t i = 0; i < q->n; i++)
 		if (members_may_call(m, q->callers[i].slot))
-			o->slots[o->n++] = q->callers[i].slot;
-	o->refs++;
+			reply->slots[reply->n++] = q->callers[i].slot;
+	reply->refs++;
 	for (w = TAILQ_FIRST(&q->waits); w; w = next) {
 		next = TAILQ_NEXT(w, link); /* the last one frees q */
-		members_wait_ready(m, w, STATUS_OK, NULL, NULL, o);
+		members_wait_ready(m, w, STATUS_OK, NULL, NULL, reply);
 	}
-	members_reply_unref(o);
+	members_reply_unref(reply);
 }
 
 static uint64_t members_set_hash(const struct slot_set *set)
@@ -423,17 +423,18 @@ void members_forget(struct members *m, void *token)
 static struct members_reply *members_not_called(
 	const struct members *m, const struct members_query *q)
 {
-	struct members_reply *o = members_reply_new(q->n);
+	struct members_reply *reply = members_reply_new(q->n);
 
-	if (!o)
+	if (!reply)
 		return NULL;
 	for (size_t i = 0; i < q->n; i++)
 		if (!q->callers[i].calls && members_may_call(m, q->callers[i].slot))
-			o->slots[o->n++] = q->callers[i].slot;
-	slots_append(o->message, sizeof(o->message),
+			reply->slots[reply->n++] = q->callers[i].slot;
+	slots_append(reply->message, sizeof(reply->message),
 		"some living members have not called Alive in time; missing: ");
-	slots_append_names(o->message, sizeof(o->message), o->slots, o->n, m->opt.name, m->opt.arg);
-	return o;
+	slots_append_names(reply->message, sizeof(reply->message), reply->slots, reply->n,
+		m->opt.name, m->opt.arg);
+	return reply;
 }
 
 static bool members_wait_overdue(const struct members_wait *w, uint64_t now_ms, uint64_t *next_ms)
@@ -451,19 +452,19 @@ static bool members_wait_overdue(const struct members_wait *w, uint64_t now_ms, 
 static void members_query_expire(
 	struct members *m, struct members_query *q, uint64_t now_ms, uint64_t *next_ms)
 {
-	struct members_reply *o = NULL;
+	struct members_reply *reply = NULL;
 	struct members_wait *w, *next;
 
 	for (w = TAILQ_FIRST(&q->waits); w; w = next) {
 		next = TAILQ_NEXT(w, link);
 		if (!members_wait_overdue(w, now_ms, next_ms))
 			continue;
-		if (!o)
-			o = members_not_called(m, q);
+		if (!reply)
+			reply = members_not_called(m, q);
 		members_wait_ready(m, w, STATUS_DEADLINE_EXCEEDED,
-			"some living members have not called Alive in time", NULL, o);
+			"some living members have not called Alive in time", NULL, reply);
 	}
-	members_reply_unref(o);
+	members_reply_unref(reply);
 }
 
 /* Ends waits that are overdue, and finds the next deadline. */
