@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Bytes with a format, and errors, which many tasks may share. */
 #include "agent/queue/machine/private.h"
+#include "common/base/printable.h"
 
 #include <stdarg.h>
 
@@ -45,12 +47,7 @@ static size_t text_cut(const char *text, size_t max)
 {
 	size_t n = strnlen(text, max + 1);
 
-	if (n <= max)
-		return n;
-	n = max;
-	while (n && ((unsigned char)text[n] & 0xc0) == 0x80)
-		n--;
-	return n;
+	return n <= max ? n : printable_cut(text, max);
 }
 
 struct queue_err *queue_err_new(
@@ -75,17 +72,6 @@ struct queue_err *queue_err_new(
 	return e;
 }
 
-struct queue_err *queue_err_printf(enum status code, int worker, int64_t task, const char *fmt, ...)
-{
-	char text[QUEUE_TEXT_MAX + 1];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	return queue_err_new(code, text, "", worker, task);
-}
-
 struct queue_err *queue_err_sure(enum status code, struct queue_err *e)
 {
 	static const char text[] = "out of memory for the details";
@@ -105,6 +91,18 @@ struct queue_err *queue_err_sure(enum status code, struct queue_err *e)
 	s->details = "";
 	memcpy(s->message, text, sizeof(text));
 	return s;
+}
+
+struct queue_err *queue_err_printf(enum status code, int worker, int64_t task, const char *fmt, ...)
+{
+	/* One byte more than an error has, so that queue_err_new() cuts a text that is too long. */
+	char text[QUEUE_TEXT_MAX + 2];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	return queue_err_sure(code, queue_err_new(code, text, "", worker, task));
 }
 
 struct queue_err *queue_err_ref(struct queue_err *e)

@@ -56,9 +56,8 @@ void queue_call_fini(struct queues *q, struct queue_wait *w, uint64_t now_ms)
 			continue;
 		detach(m);
 		if (l && !err)
-			err = queue_err_sure(STATUS_CANCELLED,
-				queue_err_new(STATUS_CANCELLED, "its caller no longer waits", "",
-					-1, -1));
+			err = queue_err_printf(
+				STATUS_CANCELLED, -1, -1, "its caller no longer waits");
 		if (l)
 			queue_lease_cancel(q, l, QUEUE_CANCELLED, queue_err_ref(err), now_ms);
 		if (k)
@@ -75,9 +74,8 @@ static void broken(struct queues *q, int worker, const char *why)
 	const char *name = queue_worker_text(q, worker, buf, sizeof(buf));
 
 	queue_err_unref(q->broken);
-	q->broken =
-		queue_err_sure(STATUS_UNAVAILABLE, queue_err_printf(STATUS_UNAVAILABLE, worker, -1,
-							   "the pool is broken: %s %s", name, why));
+	q->broken = queue_err_printf(
+		STATUS_UNAVAILABLE, worker, -1, "the pool is broken: %s %s", name, why);
 	queue_tell(q, QUEUE_DO_TELL, "pool-broken", worker, "%s", q->broken->message);
 }
 
@@ -142,9 +140,8 @@ static void not_there(struct queues *q, struct queue_member *m)
 	char buf[32];
 
 	queue_member_answer(q, m, NULL,
-		queue_err_sure(STATUS_UNAVAILABLE,
-			queue_err_printf(STATUS_UNAVAILABLE, m->worker, -1, "%s does not run",
-				queue_worker_text(q, m->worker, buf, sizeof(buf)))));
+		queue_err_printf(STATUS_UNAVAILABLE, m->worker, -1, "%s does not run",
+			queue_worker_text(q, m->worker, buf, sizeof(buf))));
 }
 
 static void begin(struct queues *q, struct queue_call *c, uint64_t now_ms)

@@ -60,7 +60,6 @@ void queue_error(struct queues *q, struct queue *of, struct queue_err *err, uint
 				       err->message)
 			     : queue_err_printf(STATUS_CANCELLED, -1, -1, "its queue failed: %s",
 				       err->message);
-	why = queue_err_sure(STATUS_CANCELLED, why);
 	cancel_all(q, of, why, now_ms);
 	queue_err_unref(why);
 }
@@ -236,8 +235,8 @@ static void release_all(struct queues *q, struct queue *of)
 void queue_abandon(struct queues *q, struct queue *of, uint64_t now_ms)
 {
 	struct queue_link *l, *tmp;
-	struct queue_err *err = queue_err_sure(STATUS_CANCELLED,
-		queue_err_new(STATUS_CANCELLED, "its coordinator is gone", "", -1, -1));
+	struct queue_err *err =
+		queue_err_printf(STATUS_CANCELLED, -1, -1, "its coordinator is gone");
 
 	release_all(q, of);
 	cancel_all(q, of, err, now_ms);

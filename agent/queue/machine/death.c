@@ -30,10 +30,9 @@ struct queue_err *queue_deaths_err(const struct queues *q, const struct queue_ta
 	for (int i = 0; t->extra && i < t->extra->n_dead && at < sizeof(text); i++)
 		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s", i ? ", " : "",
 			queue_worker_text(q, t->extra->dead[i], buf, sizeof(buf)));
-	return queue_err_sure(STATUS_ABORTED,
-		queue_err_printf(STATUS_ABORTED, t->worker, (int64_t)t->id,
-			"%u workers died with it (queue.deaths): %s", (unsigned)t->deaths,
-			at ? text : "their names are not known"));
+	return queue_err_printf(STATUS_ABORTED, t->worker, (int64_t)t->id,
+		"%u workers died with it (queue.deaths): %s", (unsigned)t->deaths,
+		at ? text : "their names are not known");
 }
 
 void queue_tell_put_back(

@@ -56,12 +56,11 @@ static struct queue_err *fetch_watch(
 		struct queue_extra *x;
 
 		if (!t || t->released)
-			return queue_err_sure(STATUS_NOT_FOUND,
-				queue_err_printf(STATUS_NOT_FOUND, -1, ids[i],
-					"there is no task %lld: %s", (long long)ids[i],
-					ids[i] > 0 && ids[i] < q->next_task
-						? "it was released, or was of an agent that was lost"
-						: "there never was"));
+			return queue_err_printf(STATUS_NOT_FOUND, -1, ids[i],
+				"there is no task %lld: %s", (long long)ids[i],
+				ids[i] > 0 && ids[i] < q->next_task
+					? "it was released, or was of an agent that was lost"
+					: "there never was");
 		x = queue_task_extra(t);
 		if (!x)
 			return queue_err_sure(STATUS_RESOURCE_EXHAUSTED, NULL);

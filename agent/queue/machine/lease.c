@@ -289,8 +289,6 @@ enum status queue_finish(struct queues *q, void *holder, int64_t lease,
 	if (t && !queue_task_fits(q, t, value->len)) {
 		free(v);
 		err = no_room(q, l, value->len);
-		if (!err)
-			return STATUS_RESOURCE_EXHAUSTED;
 		queue_lease_end(q, l, now_ms);
 		queue_task_fail(q, t, err, now_ms);
 	} else if (t) {
@@ -438,10 +436,9 @@ void queue_item(const struct queue_lease *l, struct queue_item_view *ret)
 static void too_long(struct queues *q, struct queue_lease *l, uint64_t now_ms)
 {
 	queue_lease_fail(q, l,
-		queue_err_sure(STATUS_DEADLINE_EXCEEDED,
-			queue_err_printf(STATUS_DEADLINE_EXCEEDED, l->worker->number,
-				(int64_t)l->task->id, "it ran for longer than its limit of %lld ms",
-				(long long)queue_task_limit(l->task))),
+		queue_err_printf(STATUS_DEADLINE_EXCEEDED, l->worker->number, (int64_t)l->task->id,
+			"it ran for longer than its limit of %lld ms",
+			(long long)queue_task_limit(l->task)),
 		now_ms);
 }
 
@@ -449,10 +446,8 @@ static void no_answer(struct queues *q, struct queue_lease *l, uint64_t now_ms)
 {
 	char why[64];
 	struct queue_worker *k = l->worker;
-	struct queue_err *err = queue_err_sure(
-		STATUS_DEADLINE_EXCEEDED, queue_err_printf(STATUS_DEADLINE_EXCEEDED, k->number, -1,
-						  "it has not answered for %llu ms",
-						  (unsigned long long)(now_ms - l->since_ms)));
+	struct queue_err *err = queue_err_printf(STATUS_DEADLINE_EXCEEDED, k->number, -1,
+		"it has not answered for %llu ms", (unsigned long long)(now_ms - l->since_ms));
 
 	snprintf(why, sizeof(why), "has not answered for %llu ms",
 		(unsigned long long)(now_ms - l->since_ms));

@@ -114,10 +114,11 @@ struct queue_err {
 /* Both texts are cut to their limits, between characters. NULL without memory. */
 struct queue_err *queue_err_new(
 	enum status code, const char *message, const char *details, int worker, int64_t task);
-struct queue_err *queue_err_printf(enum status code, int worker, int64_t task, const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
 /* Returns e, or for NULL a static error that says memory was short. Never NULL. */
 struct queue_err *queue_err_sure(enum status code, struct queue_err *e);
+/* An error without details. Never NULL, as queue_err_sure(). */
+struct queue_err *queue_err_printf(enum status code, int worker, int64_t task, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
 struct queue_err *queue_err_ref(struct queue_err *e);
 void queue_err_unref(struct queue_err *e);
 struct queue_error queue_err_view(const struct queue_err *e);

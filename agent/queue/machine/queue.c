@@ -331,7 +331,7 @@ void queue_stop(struct queues *q, enum status status, const char *text, bool fin
 	struct queue_link *l, *tmp;
 
 	queue_err_unref(q->stop);
-	q->stop = queue_err_sure(status, queue_err_new(status, text, "", -1, -1));
+	q->stop = queue_err_printf(status, -1, -1, "%s", text);
 	q->stopped = true;
 	q->final |= final;
 	LINK_FOREACH(l, tmp, &q->all)
@@ -398,9 +398,8 @@ static void nobody(struct queues *q, uint64_t now_ms)
 	if (q->opt.recovery_timeout_ms < 0 || q->alone_ms == UINT64_MAX ||
 		now_ms - q->alone_ms < (uint64_t)q->opt.recovery_timeout_ms)
 		return;
-	e = queue_err_sure(STATUS_UNAVAILABLE,
-		queue_err_printf(STATUS_UNAVAILABLE, -1, -1, "no worker has taken work for %llu s",
-			(unsigned long long)(now_ms - q->alone_ms) / 1000));
+	e = queue_err_printf(STATUS_UNAVAILABLE, -1, -1, "no worker has taken work for %llu s",
+		(unsigned long long)(now_ms - q->alone_ms) / 1000);
 	queue_tell(q, QUEUE_DO_TELL, "no-worker", -1, "%s", e->message);
 	q->alone_ms = UINT64_MAX;
 	LINK_FOREACH(l, tmp, &q->all)

@@ -111,8 +111,7 @@ enum status queue_resource_drop(struct queues *q, const char *name, uint64_t now
 	if (!r)
 		return STATUS_NOT_FOUND;
 	bit = UINT64_C(1) << r->bit;
-	err = queue_err_sure(STATUS_NOT_FOUND,
-		queue_err_printf(STATUS_NOT_FOUND, -1, -1, "resource %s was dropped", name));
+	err = queue_err_printf(STATUS_NOT_FOUND, -1, -1, "resource %s was dropped", name);
 	while ((t = queued_with(q, bit)))
 		queue_task_fail(q, t, queue_err_ref(err), now_ms);
 	fail_leases(q, r, bit, err, now_ms);

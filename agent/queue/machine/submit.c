@@ -162,9 +162,8 @@ void queue_submit_exempt(struct queues *q, struct queue_wait *w)
 	const struct queue *of = w->of;
 
 	queue_submit_end(q, w, STATUS_CANCELLED,
-		queue_err_sure(
-			STATUS_CANCELLED, queue_err_printf(STATUS_CANCELLED, -1, -1,
-						  "the queue has failed: %s", of->error->message)));
+		queue_err_printf(
+			STATUS_CANCELLED, -1, -1, "the queue has failed: %s", of->error->message));
 }
 
 static struct queue_err *invalid(const char *queue, const struct queue_new *tasks, size_t n)
@@ -200,9 +199,8 @@ static struct queue_err *unknown(struct queues *q, const struct queue_new *tasks
 			continue;
 		if (queue_set_find(q, tasks[i].needs, tasks[i].n_needs, &set, &which) ==
 			STATUS_NOT_FOUND)
-			return queue_err_sure(
-				STATUS_NOT_FOUND, queue_err_printf(STATUS_NOT_FOUND, -1, -1,
-							  "there is no resource %s", which));
+			return queue_err_printf(
+				STATUS_NOT_FOUND, -1, -1, "there is no resource %s", which);
 		if (set)
 			queue_set_drop(q, set);
 	}

@@ -272,10 +272,8 @@ static bool work_refused(struct queues *q, struct queue_wait *w, int worker)
 		queue_wait_end_text(q, w, STATUS_CANCELLED, "its process is gone");
 	} else if (q->opt.slots > 0 && k->n_leases + k->n_waits >= (size_t)q->opt.slots) {
 		queue_wait_end(q, w, STATUS_RESOURCE_EXHAUSTED,
-			queue_err_sure(STATUS_RESOURCE_EXHAUSTED,
-				queue_err_printf(STATUS_RESOURCE_EXHAUSTED, -1, -1,
-					"the worker has all of its %d slots (queue.slots)",
-					q->opt.slots)));
+			queue_err_printf(STATUS_RESOURCE_EXHAUSTED, -1, -1,
+				"the worker has all of its %d slots (queue.slots)", q->opt.slots));
 	}
 	return w->is_over;
 }
@@ -368,9 +366,8 @@ static void gone_calls(struct queues *q, struct queue_worker *k, const char *why
 
 	while ((m = LINK_FIRST(&k->calls, struct queue_member, link)))
 		queue_member_answer(q, m, NULL,
-			queue_err_sure(STATUS_UNAVAILABLE,
-				queue_err_printf(STATUS_UNAVAILABLE, k->number, -1, "%s %s",
-					queue_worker_text(q, k->number, buf, sizeof(buf)), why)));
+			queue_err_printf(STATUS_UNAVAILABLE, k->number, -1, "%s %s",
+				queue_worker_text(q, k->number, buf, sizeof(buf)), why));
 }
 
 void queue_worker_gone(

@@ -285,6 +285,27 @@ START_TEST(all_allocations_from_one_on_may_fail)
 }
 END_TEST
 
+/* The reason is what needs memory. */
+START_TEST(refuses_a_name_that_is_too_long_without_memory)
+{
+	char name[2 * QUEUE_NAME_MAX];
+	struct queue_wait w = { 0 };
+
+	memset(name, 'q', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	forget();
+	ck_assert_int_eq(queues_new(&options, &q), 0);
+	which = ALONE;
+	allocations = 0;
+	fail_at = 1;
+	ck_assert(queue_submit(q, &w, name, &tasks[1], 1, false, now, now));
+	fail_at = 0;
+	ck_assert_int_eq(w.status, STATUS_INVALID_ARGUMENT);
+	queue_wait_fini(q, &w, now);
+	q = queues_free(q);
+}
+END_TEST
+
 START_TEST(making_and_restoring_a_machine_may_fail)
 {
 	static const struct queue_error none = { STATUS_OK, "", "", -1, -1 };
@@ -339,6 +360,7 @@ int main(void)
 	tcase_set_timeout(tc, 300);
 	tcase_add_test(tc, each_allocation_may_fail);
 	tcase_add_test(tc, all_allocations_from_one_on_may_fail);
+	tcase_add_test(tc, refuses_a_name_that_is_too_long_without_memory);
 	tcase_add_test(tc, making_and_restoring_a_machine_may_fail);
 	suite_add_tcase(suite, tc);
 	runner = srunner_create(suite);

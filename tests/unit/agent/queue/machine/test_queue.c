@@ -345,6 +345,22 @@ START_TEST(the_first_error_cancels_the_queue_and_is_reported_once)
 }
 END_TEST
 
+START_TEST(a_text_that_is_cut_ends_with_a_whole_character)
+{
+	int64_t a = submit(), b = submit();
+	char why[QUEUE_TEXT_MAX] = "";
+	struct queue_outcome o;
+
+	for (size_t i = 1; i + 2 < sizeof(why); i += 2)
+		memcpy(why + i, "\u00e9", 2);
+	why[0] = 'x';
+	fails(0, takes(0, a), why);
+	ck_assert(queue_outcome(q, b, &o));
+	ck_assert_uint_gt(strlen(o.error.message), QUEUE_TEXT_MAX - 2);
+	ck_assert_int_eq((unsigned char)o.error.message[strlen(o.error.message) - 1], 0xa9);
+}
+END_TEST
+
 START_TEST(an_error_cancels_running_tasks)
 {
 	int64_t slow = runs(0);
@@ -763,6 +779,7 @@ int main(void)
 	tcase_add_test(t, a_submit_after_a_join_waits_for_it);
 	tcase_add_test(t, a_join_that_times_out_lets_submits_in);
 	tcase_add_test(t, the_first_error_cancels_the_queue_and_is_reported_once);
+	tcase_add_test(t, a_text_that_is_cut_ends_with_a_whole_character);
 	tcase_add_test(t, an_error_cancels_running_tasks);
 	tcase_add_test(t, an_error_affects_only_its_queue);
 	tcase_add_test(t, a_failure_of_a_task_submitted_alone_is_no_queue_error);
