@@ -7,13 +7,11 @@
 
 static struct queue_blame *blame_new(const struct queues *q, const char *text)
 {
-	size_t n = q->opt.blame_window_ms < 0 ? 0 : q->opt.blame_limit;
+	size_t n = q->opt.blame_window_ms < 0 ? 0 : q->opt.blame_limit; /* times to remember */
 	size_t len = strnlen(text, QUEUE_BLAME_TEXT_MAX);
 	struct queue_blame *b;
 	char *copy;
 
-	if (n > QUEUE_BLAME_LIMIT_MAX)
-		n = QUEUE_BLAME_LIMIT_MAX;
 	b = calloc(1, sizeof(*b) + n * sizeof(b->at[0]) + len + 1);
 	if (!b)
 		return NULL;
@@ -72,17 +70,15 @@ static struct queue_blame *of_task(struct queues *q, struct queue_task *t)
 /* Adds one. Returns how many there are now. */
 static unsigned blame_count(const struct queues *q, struct queue_blame *b, uint64_t now_ms)
 {
-	unsigned max = q->opt.blame_limit, old = 0;
+	unsigned old = 0;
 
 	if (q->opt.blame_window_ms < 0) {
 		b->n += b->n < UINT32_MAX;
 		return b->n;
 	}
-	if (max > QUEUE_BLAME_LIMIT_MAX)
-		max = QUEUE_BLAME_LIMIT_MAX;
 	while (old < b->n && now_ms - b->at[old] > (uint64_t)q->opt.blame_window_ms)
 		old++;
-	if (old == 0 && b->n == max)
+	if (old == 0 && b->n == q->opt.blame_limit)
 		old = 1;
 	b->n -= old;
 	memmove(b->at, b->at + old, b->n * sizeof(b->at[0]));
@@ -92,17 +88,14 @@ static unsigned blame_count(const struct queues *q, struct queue_blame *b, uint6
 
 int queue_blame(struct queues *q, struct queue_task *t, const char *blame, uint64_t now_ms)
 {
-	unsigned max = q->opt.blame_limit;
 	struct queue_blame *b;
 
-	if (!max)
+	if (!q->opt.blame_limit)
 		return 1;
 	b = blame && *blame ? of_text(q, blame) : of_task(q, t);
 	if (!b)
 		return -ENOMEM;
-	if (q->opt.blame_window_ms >= 0 && max > QUEUE_BLAME_LIMIT_MAX)
-		max = QUEUE_BLAME_LIMIT_MAX;
-	return blame_count(q, b, now_ms) < max;
+	return blame_count(q, b, now_ms) < q->opt.blame_limit;
 }
 
 void queue_blames_fini(struct queues *q)

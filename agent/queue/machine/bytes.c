@@ -72,6 +72,11 @@ struct queue_err *queue_err_new(
 	return e;
 }
 
+struct queue_err *queue_err_copy(const struct queue_error *e)
+{
+	return queue_err_new(e->code, e->message, e->details, e->worker, e->task);
+}
+
 struct queue_err *queue_err_sure(enum status code, struct queue_err *e)
 {
 	static const char text[] = "out of memory for the details";

@@ -308,8 +308,7 @@ void queue_fail_all(struct queues *q, const struct queue_error *e, int exit_code
 
 	if (q->failed)
 		return;
-	q->failed = queue_err_sure(
-		e->code, queue_err_new(e->code, e->message, e->details, e->worker, e->task));
+	q->failed = queue_err_sure(e->code, queue_err_copy(e));
 	q->exit_code = exit_code;
 	LINK_FOREACH(l, tmp, &q->all)
 	{

@@ -117,29 +117,24 @@ bool queue_fetch(struct queues *q, struct queue_wait *w, const int64_t *ids, siz
 	return queue_wait_claim(q, w);
 }
 
-void queue_task_release(struct queues *q, int64_t id)
+bool queue_task_release(struct queues *q, int64_t id)
 {
 	struct queue_task *t = queue_task_find(q, id);
 
 	if (!t || t->released)
-		return;
+		return false;
 	t->released = true;
 	queue_note(q, QUEUE_REC_RELEASE, id, NULL);
 	queue_task_forget(q, t);
+	return true;
 }
 
 size_t queue_release(struct queues *q, const int64_t *ids, size_t n, uint64_t now_ms)
 {
 	size_t released = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		const struct queue_task *t = queue_task_find(q, ids[i]);
-
-		if (!t || t->released)
-			continue;
-		queue_task_release(q, ids[i]);
-		released++;
-	}
+	for (size_t i = 0; i < n; i++)
+		released += queue_task_release(q, ids[i]);
 	queue_settle(q, now_ms);
 	return released;
 }

@@ -39,9 +39,7 @@ void queue_lease_free(struct queues *q, struct queue_lease *l)
 
 static struct queue_link *holders(struct queues *q, const void *holder)
 {
-	uint64_t h = (uintptr_t)holder * UINT64_C(0x9e3779b97f4a7c15);
-
-	return &q->holders[h >> 56 & (QUEUE_BUCKETS - 1)];
+	return &q->holders[chain_hash_pointer(holder) % QUEUE_HOLDER_LISTS];
 }
 
 void queue_lease_begin(struct queues *q, struct queue_lease *l, enum queue_item kind,
@@ -234,7 +232,7 @@ static void chore_ends(struct queues *q, struct queue_lease *l, struct queue_blo
 	if (l->kind == QUEUE_ITEM_CALL && l->member) {
 		queue_member_answer(q, l->member, TAKE_PTR(value), TAKE_PTR(err));
 	} else if (l->kind == QUEUE_ITEM_BUILD) {
-		queue_build_done(q, l, TAKE_PTR(err));
+		queue_build_done(l, TAKE_PTR(err));
 	} else if (l->kind == QUEUE_ITEM_INIT) {
 		k->init_state = err ? QUEUE_INIT_FAILED : QUEUE_INIT_NONE;
 	}
@@ -464,7 +462,6 @@ void queue_lease_due(struct queues *q, struct queue_lease *l, uint64_t now_ms)
 
 	queue_due_set(&q->dues, &l->place, QUEUE_DUE_LEASE, UINT64_MAX);
 	if (l->cancelled) {
-		l->killed = true;
 		if (!link_in(&k->kills))
 			link_add(&q->kills, &k->kills);
 		queue_tell(q, QUEUE_DO_TELL, "cancel-kill", k->number,

@@ -3,22 +3,17 @@
  * same set. */
 #include "agent/queue/machine/private.h"
 
-static size_t bucket(const char *name)
-{
-	uint64_t h = 14695981039346656037U;
-
-	for (; *name; name++)
-		h = (h ^ (unsigned char)*name) * 1099511628211U;
-	return (h ^ h >> 32) % QUEUE_BUCKETS;
-}
-
 struct queue *queue_find(const struct queues *q, const char *name)
 {
-	struct queue *of = q->buckets[bucket(name)];
+	struct chain_node *n = chain_first(&q->by_name, chain_hash(name, strlen(name)));
 
-	while (of && strcmp(of->name, name) != 0)
-		of = of->next;
-	return of;
+	for (; n; n = chain_next(n)) {
+		struct queue *of = container_of(n, struct queue, by_name);
+
+		if (strcmp(of->name, name) == 0)
+			return of;
+	}
+	return NULL;
 }
 
 static size_t tasks_of(const struct queue *of)
@@ -38,19 +33,14 @@ static bool is_empty(const struct queue *of)
 
 static void forget(struct queues *q, struct queue *of)
 {
-	struct queue **at = &q->buckets[bucket(of->name)];
-
-	while (*at != of)
-		at = &(*at)->next;
-	*at = of->next;
 	while (!link_empty(&of->lanes))
 		queue_lane_put(q, LINK_FIRST(&of->lanes, struct queue_lane, link));
+	chain_remove(&q->by_name, &of->by_name);
 	link_del(&of->all);
 	link_del(&of->dirty);
 	queue_err_unref(of->error);
 	queue_err_unref(of->loss);
 	free(of);
-	q->n_queues--;
 }
 
 void queue_forget(struct queues *q, struct queue *of)
@@ -79,14 +69,16 @@ static void make_room(struct queues *q)
 
 struct queue *queue_get(struct queues *q, const char *name, enum status *ret)
 {
-	struct queue *of = queue_find(q, name), **at = &q->buckets[bucket(name)];
+	struct queue *of = queue_find(q, name);
 
 	*ret = STATUS_OK;
 	if (of)
 		return of;
-	if (q->n_queues >= QUEUE_QUEUES_MAX)
+	if (q->by_name.n >= QUEUE_QUEUES_MAX)
 		make_room(q);
-	of = q->n_queues < QUEUE_QUEUES_MAX ? calloc(1, sizeof(*of)) : NULL;
+	of = q->by_name.n < QUEUE_QUEUES_MAX && chain_reserve(&q->by_name) == 0
+		     ? calloc(1, sizeof(*of))
+		     : NULL;
 	if (!of) {
 		*ret = STATUS_RESOURCE_EXHAUSTED;
 		return NULL;
@@ -95,10 +87,8 @@ struct queue *queue_get(struct queues *q, const char *name, enum status *ret)
 	link_init(&of->leases);
 	link_init(&of->waits);
 	memcpy(of->name, name, strlen(name) + 1);
-	of->next = *at;
-	*at = of;
+	chain_put(&q->by_name, &of->by_name, chain_hash(name, strlen(name)));
 	link_add(&q->all, &of->all);
-	q->n_queues++;
 	return of;
 }
 
@@ -109,14 +99,6 @@ void queue_dirty(struct queues *q, struct queue *of)
 }
 
 /* --- sets */
-
-static struct queue_resource *resource(const struct queues *q, const char *name)
-{
-	for (int i = 0; i < QUEUE_RESOURCES_MAX; i++)
-		if (q->resources[i] && strcmp(q->resources[i]->name, name) == 0)
-			return q->resources[i];
-	return NULL;
-}
 
 static struct queue_set *set_new(struct queues *q, uint64_t mask)
 {
@@ -158,7 +140,7 @@ enum status queue_set_find(struct queues *q, const char *const *needs, size_t n,
 	struct queue_set *s = q->sets;
 
 	for (size_t i = 0; i < n; i++) {
-		const struct queue_resource *r = resource(q, needs[i]);
+		const struct queue_resource *r = queue_resource_find(q, needs[i]);
 
 		if (!r) {
 			*ret_which = needs[i];
@@ -334,5 +316,6 @@ void queue_names_fini(struct queues *q)
 		forget(q, LINK_FIRST(&q->all, struct queue, all));
 	while (q->sets)
 		set_free(q, q->sets);
+	chain_fini(&q->by_name);
 	free(q->lanes);
 }

@@ -2,8 +2,6 @@
 /* Tells the caller what to do: records first, then messages. */
 #include "agent/queue/machine/private.h"
 
-#include <string.h>
-
 #include <stdarg.h>
 
 bool queue_tell(
@@ -120,21 +118,12 @@ static void describe_submit(
 	r->flag = t->alone;
 }
 
-static const struct queue_resource *named_resource(const struct queues *q, const char *name)
-{
-	for (int i = 0; i < QUEUE_RESOURCES_MAX; i++)
-		if (q->resources[i] && strcmp(q->resources[i]->name, name) == 0)
-			return q->resources[i];
-	return NULL;
-}
-
 /* True when no task has the queue's error. */
 bool queue_error_is_bare(const struct queues *q, const struct queue *of)
 {
 	return of->error && (of->error->task < 0 || !queue_task_find(q, of->error->task));
 }
 
-/* False: the record is no longer needed. */
 bool queue_describe(const struct queues *q, const struct queue_note *n, struct queue_record *ret)
 {
 	const struct queue_task *t = n->task >= 0 ? queue_task_find(q, n->task) : NULL;
@@ -146,7 +135,7 @@ bool queue_describe(const struct queues *q, const struct queue_note *n, struct q
 		.payload = queue_blob_bytes(NULL),
 		.error = queue_err_view(NULL) };
 	if (n->kind == QUEUE_REC_RESOURCE) {
-		const struct queue_resource *r = named_resource(q, n->name);
+		const struct queue_resource *r = queue_resource_find(q, n->name);
 
 		if (r)
 			ret->payload = queue_blob_bytes(r->payload);
@@ -228,9 +217,8 @@ static bool next_event(struct queues *q, struct queue_do *ret)
 	return true;
 }
 
-static void next_cancel(struct queues *q, struct queue_lease *l, struct queue_do *ret)
+static void next_cancel(struct queue_lease *l, struct queue_do *ret)
 {
-	(void)q;
 	link_del(&l->tell);
 	ret->what = QUEUE_DO_CANCEL;
 	ret->worker = l->worker->number;
@@ -262,7 +250,7 @@ enum queue_what queue_next(struct queues *q, struct queue_do *ret)
 	}
 	l = LINK_FIRST(&q->tells, struct queue_lease, tell);
 	if (l) {
-		next_cancel(q, l, ret);
+		next_cancel(l, ret);
 		return ret->what;
 	}
 	if (next_event(q, ret))

@@ -20,6 +20,7 @@
  */
 
 #include "agent/queue/machine/queue.h"
+#include "common/base/hash_chain.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -32,7 +33,7 @@ enum {
 	QUEUE_WORKERS_MAX = 65535, /* numbers are below this */
 	QUEUE_NO_WORKER = 65535,   /* in a task: no worker */
 	QUEUE_LANES_MAX = 65535,
-	QUEUE_BUCKETS = 256,
+	QUEUE_HOLDER_LISTS = 256,
 	QUEUE_PAGE = 64,
 	QUEUE_BLAMES_MAX = 1024,     /* texts at once; the longest unused is forgotten */
 	QUEUE_BLAME_LIMIT_MAX = 256, /* with a window */
@@ -119,6 +120,8 @@ struct queue_err *queue_err_sure(enum status code, struct queue_err *e);
 /* An error without details. Never NULL, as queue_err_sure(). */
 struct queue_err *queue_err_printf(enum status code, int worker, int64_t task, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
+/* NULL without memory. */
+struct queue_err *queue_err_copy(const struct queue_error *e);
 struct queue_err *queue_err_ref(struct queue_err *e);
 void queue_err_unref(struct queue_err *e);
 struct queue_error queue_err_view(const struct queue_err *e);
@@ -210,7 +213,7 @@ struct queue_lane {
 };
 
 struct queue {
-	struct queue *next; /* in its bucket */
+	struct chain_node by_name;
 	struct queue_link all, dirty;
 	struct queue_link lanes, leases, waits;
 	struct queue_list over;
@@ -261,7 +264,6 @@ struct queue_worker {
 	bool alive, asked, serves, again;
 	bool known; /* it was started */
 	bool takes; /* it has asked for work, or will */
-	bool kill;  /* a QUEUE_DO_KILL is due */
 	struct queue_link kills;
 	enum queue_init_state init_state;
 	struct queue_blob *init;
@@ -278,9 +280,9 @@ struct queue_worker {
 struct queue_lease {
 	int64_t id;
 	enum queue_item kind;
-	bool active, cancelled, killed, seen; /* seen: its holder knows it */
-	bool late;			      /* it has broken the pool, until it ends */
-	enum queue_state becomes;	      /* for a cancelled one: the task's next state */
+	bool active, cancelled, seen; /* seen: its holder knows it */
+	bool late;		      /* it has broken the pool, until it ends */
+	enum queue_state becomes;     /* for a cancelled one: the task's next state */
 	int start;
 	struct queue_worker *worker;
 	void *holder;
@@ -335,9 +337,8 @@ struct queues {
 	int64_t next_task, next_lease;
 	uint64_t next_seq, next_order;
 	struct queue_index tasks, leases;
-	struct queue *buckets[QUEUE_BUCKETS];
+	struct chain by_name;	      /* queues */
 	struct queue_link all, dirty; /* queues */
-	size_t n_queues;
 	struct queue_lane **lanes;
 	size_t n_lanes, cap_lanes, free_lane;
 	struct queue_set *sets;
@@ -349,7 +350,7 @@ struct queues {
 	struct queue_link over; /* waits that are over */
 	struct queue_worker **workers;
 	size_t n_workers;
-	struct queue_link holders[QUEUE_BUCKETS]; /* of leases */
+	struct queue_link holders[QUEUE_HOLDER_LISTS]; /* leases, by the hash of their holder */
 	struct queue_resource *resources[QUEUE_RESOURCES_MAX];
 	uint64_t resource_bits; /* the bits in use */
 	struct queue_dues dues;
@@ -440,7 +441,7 @@ int64_t queue_task_limit(const struct queue_task *t);
 
 /* submit.c */
 void queue_room(struct queues *q, uint64_t now_ms);
-void queue_check(struct queues *q, struct queue *of, uint64_t now_ms);
+void queue_check(struct queues *q, struct queue *of);
 /* Ends a submit whose time is over, or for another reason; accepted tasks stay. */
 void queue_submit_end(
 	struct queues *q, struct queue_wait *w, enum status status, struct queue_err *err);
@@ -451,7 +452,8 @@ void queue_submit_exempt(struct queues *q, struct queue_wait *w);
 void queue_raise(struct queues *q, struct queue_wait *w, struct queue_err *e);
 
 /* fetch.c */
-void queue_task_release(struct queues *q, int64_t id);
+/* False: there is no such task, or it was released before. */
+bool queue_task_release(struct queues *q, int64_t id);
 /* Ends it with the error of all queues. For a client outside, the queues of its tasks have then
  * reported their loss. */
 void queue_fetch_raise(struct queues *q, struct queue_wait *w);
@@ -476,13 +478,11 @@ void queue_abandon(struct queues *q, struct queue *of, uint64_t now_ms);
 /* worker.c */
 struct queue_worker *queue_worker_find(const struct queues *q, int worker);
 const char *queue_worker_text(const struct queues *q, int worker, char *buf, size_t size);
-bool queue_worker_clear(const struct queue_worker *k);
 /* Gives the worker's waits what they can get, and adds the rest to the idle ones or takes them out.
  */
 void queue_worker_feed(struct queues *q, struct queue_worker *k, uint64_t now_ms);
 /* Gives the task to a wait for work. False: no worker can take it now. */
 bool queue_match_task(struct queues *q, struct queue_task *t, uint64_t now_ms);
-void queue_work_fini(struct queues *q, struct queue_wait *w, uint64_t now_ms);
 void queue_work_unpark(struct queues *q, struct queue_wait *w);
 void queue_workers_fini(struct queues *q);
 void queue_fail_hopeless(struct queues *q, uint64_t now_ms);
@@ -524,8 +524,11 @@ int queue_blame(struct queues *q, struct queue_task *t, const char *blame, uint6
 void queue_blames_fini(struct queues *q);
 
 /* resource.c */
-void queue_build_done(struct queues *q, struct queue_lease *l, struct queue_err *err);
+/* NULL: there is no resource of that name. */
+struct queue_resource *queue_resource_find(const struct queues *q, const char *name);
 struct queue_resource *queue_resource_unref(struct queue_resource *r);
+/* The worker has built the lease's resource (err NULL), or could not. Takes err. */
+void queue_build_done(struct queue_lease *l, struct queue_err *err);
 /* The next resource that this worker must build, or NULL. */
 struct queue_resource *queue_to_build(const struct queues *q, const struct queue_worker *k);
 

@@ -11,6 +11,8 @@ int queues_new(const struct queue_options *opt, struct queues **ret)
 	if (!q)
 		return -ENOMEM;
 	q->opt = *opt;
+	if (opt->blame_window_ms >= 0 && opt->blame_limit > QUEUE_BLAME_LIMIT_MAX)
+		q->opt.blame_limit = QUEUE_BLAME_LIMIT_MAX;
 	q->next_task = q->next_lease = opt->first_task > 0 ? opt->first_task : 1;
 	q->quiet_ms = q->alone_ms = UINT64_MAX;
 	link_init(&q->all);
@@ -25,7 +27,7 @@ int queues_new(const struct queue_options *opt, struct queues **ret)
 	link_init(&q->tells);
 	link_init(&q->kills);
 	link_init(&q->events);
-	for (int i = 0; i < QUEUE_BUCKETS; i++)
+	for (int i = 0; i < QUEUE_HOLDER_LISTS; i++)
 		link_init(&q->holders[i]);
 	if (queue_set_find(q, NULL, 0, &none, &which) != STATUS_OK)
 		return -ENOMEM;
@@ -275,7 +277,7 @@ void queue_settle(struct queues *q, uint64_t now_ms)
 		of = LINK_FIRST(&q->dirty, struct queue, dirty);
 		if (of) {
 			link_del(&of->dirty);
-			queue_check(q, of, now_ms);
+			queue_check(q, of);
 		}
 	} while (of);
 	waits_close(q);

@@ -12,7 +12,7 @@ struct queue_resource *queue_resource_unref(struct queue_resource *r)
 	return NULL;
 }
 
-static struct queue_resource *find(const struct queues *q, const char *name)
+struct queue_resource *queue_resource_find(const struct queues *q, const char *name)
 {
 	for (int i = 0; i < QUEUE_RESOURCES_MAX; i++)
 		if (q->resources[i] && strcmp(q->resources[i]->name, name) == 0)
@@ -51,7 +51,7 @@ enum status queue_resource_create(
 
 	if (!queue_name_ok(name, false) || !queue_bytes_ok(payload))
 		return STATUS_INVALID_ARGUMENT;
-	if (find(q, name))
+	if (queue_resource_find(q, name))
 		return STATUS_ALREADY_EXISTS;
 	while (bit < QUEUE_RESOURCES_MAX && q->resources[bit])
 		bit++;
@@ -102,7 +102,7 @@ static struct queue_task *queued_with(const struct queues *q, uint64_t bit)
 
 enum status queue_resource_drop(struct queues *q, const char *name, uint64_t now_ms)
 {
-	struct queue_resource *r = find(q, name);
+	struct queue_resource *r = queue_resource_find(q, name);
 	struct queue_set *s, *next;
 	struct queue_task *t;
 	struct queue_err *err;
@@ -150,7 +150,7 @@ enum status queue_resource_drop(struct queues *q, const char *name, uint64_t now
 
 /* --- built */
 
-void queue_build_done(struct queues *q, struct queue_lease *l, struct queue_err *err)
+void queue_build_done(struct queue_lease *l, struct queue_err *err)
 {
 	struct queue_worker *k = l->worker;
 	int bit = l->resource->bit;
@@ -173,7 +173,6 @@ void queue_build_done(struct queues *q, struct queue_lease *l, struct queue_err 
 	}
 	queue_err_unref(k->errors[bit]);
 	k->errors[bit] = err;
-	(void)q;
 }
 
 /* The i-th by name. */

@@ -50,8 +50,7 @@ static int restore_over(struct queues *q, struct queue_task *t, const struct que
 	if (state == QUEUE_SUCCEEDED)
 		value = queue_blob_new(&r->payload);
 	else
-		err = queue_err_new(r->error.code, r->error.message, r->error.details,
-			r->error.worker, r->error.task);
+		err = queue_err_copy(&r->error);
 	if (!value && !err)
 		return -ENOMEM;
 	t->tries = (uint32_t)r->number;
@@ -101,22 +100,30 @@ static int restore_task(struct queues *q, const struct queue_record *r)
 	}
 }
 
-static int restore_error(struct queues *q, const struct queue_record *r)
+/* The queue and the error of a record that has both. The error is owned. */
+static int restore_queue_error(struct queues *q, const struct queue_record *r,
+	struct queue **ret_queue, struct queue_err **ret_err)
 {
-	struct queue_err *err;
-	struct queue *of;
 	enum status s;
 
 	if (!queue_name_ok(r->queue, true))
 		return -EINVAL;
-	of = queue_get(q, r->queue, &s);
-	err = of ? queue_err_new(r->error.code, r->error.message, r->error.details, r->error.worker,
-			   r->error.task)
-		 : NULL;
-	if (of)
-		queue_dirty(q, of);
-	if (!err)
+	*ret_queue = queue_get(q, r->queue, &s);
+	if (!*ret_queue)
 		return -ENOMEM;
+	queue_dirty(q, *ret_queue);
+	*ret_err = queue_err_copy(&r->error);
+	return *ret_err ? 0 : -ENOMEM;
+}
+
+static int restore_error(struct queues *q, const struct queue_record *r)
+{
+	struct queue_err *err;
+	struct queue *of;
+	int k = restore_queue_error(q, r, &of, &err);
+
+	if (k < 0)
+		return k;
 	queue_error(q, of, err, 0);
 	queue_err_unref(err);
 	return 0;
@@ -124,20 +131,12 @@ static int restore_error(struct queues *q, const struct queue_record *r)
 
 static int restore_loss(struct queues *q, const struct queue_record *r)
 {
-	struct queue_err *err = NULL;
+	struct queue_err *err;
 	struct queue *of;
-	enum status s;
+	int k = restore_queue_error(q, r, &of, &err);
 
-	if (!queue_name_ok(r->queue, true))
-		return -EINVAL;
-	of = queue_get(q, r->queue, &s);
-	if (of)
-		err = queue_err_new(r->error.code, r->error.message, r->error.details,
-			r->error.worker, r->error.task);
-	if (of)
-		queue_dirty(q, of);
-	if (!err)
-		return -ENOMEM;
+	if (k < 0)
+		return k;
 	queue_lose(q, of, err, r->number < 0 || r->number > 255 ? -1 : (int)r->number);
 	queue_err_unref(err);
 	return 0;
@@ -155,21 +154,15 @@ static int restore_raised(struct queues *q, const char *name)
 	return 0;
 }
 
-/* Its keeper went with the earlier machine. */
-static int restore_keep(struct queues *q, struct queue *of)
-{
-	if (of)
-		queue_abandon(q, of, 0);
-	return 0;
-}
-
 static int from_status(enum status s)
 {
 	return s == STATUS_OK ? 0 : s == STATUS_RESOURCE_EXHAUSTED ? -ENOMEM : -EINVAL;
 }
 
-static int restore(struct queues *q, const struct queue_record *r)
+static int restore_record(struct queues *q, const struct queue_record *r)
 {
+	struct queue *of;
+
 	switch (r->kind) {
 	case QUEUE_REC_SUBMIT:
 		return restore_submit(q, r);
@@ -184,7 +177,11 @@ static int restore(struct queues *q, const struct queue_record *r)
 		queue_loss_told(q, queue_find(q, r->queue));
 		return 0;
 	case QUEUE_REC_KEEP:
-		return restore_keep(q, queue_find(q, r->queue));
+		/* The keeper is gone with the earlier agent, and the queue's tasks with it. */
+		of = queue_find(q, r->queue);
+		if (of)
+			queue_abandon(q, of, 0);
+		return 0;
 	case QUEUE_REC_RESOURCE:
 		return from_status(queue_resource_create(q, r->queue, &r->payload, 0));
 	case QUEUE_REC_DROP:
@@ -202,7 +199,7 @@ int queue_restore(struct queues *q, const struct queue_record *r)
 	int k;
 
 	q->restoring = true;
-	k = restore(q, r);
+	k = restore_record(q, r);
 	queue_settle(q, 0);
 	q->restoring = false;
 	q->alone_ms = UINT64_MAX;
@@ -219,9 +216,24 @@ static uint64_t cursor_of(enum part part, uint64_t at)
 	return (uint64_t)part << 60 | at;
 }
 
+static uint64_t cursor_place(uint64_t cursor)
+{
+	return cursor & ((UINT64_C(1) << 60) - 1);
+}
+
+static struct queue_record record_of(enum queue_record_kind kind, const char *queue, int64_t task)
+{
+	return (struct queue_record){ .kind = kind,
+		.task = task,
+		.limit_ms = -1,
+		.queue = queue,
+		.payload = queue_blob_bytes(NULL),
+		.error = queue_err_view(NULL) };
+}
+
 static bool dump_resource(const struct queues *q, uint64_t *cursor, struct queue_record *ret)
 {
-	uint64_t last = *cursor & ((UINT64_C(1) << 60) - 1);
+	uint64_t last = cursor_place(*cursor);
 	const struct queue_resource *next = NULL;
 
 	for (int i = 0; i < QUEUE_RESOURCES_MAX; i++) {
@@ -233,12 +245,8 @@ static bool dump_resource(const struct queues *q, uint64_t *cursor, struct queue
 	if (!next)
 		return false;
 	*cursor = cursor_of(RESOURCES, next->order);
-	*ret = (struct queue_record){ .kind = QUEUE_REC_RESOURCE,
-		.task = -1,
-		.limit_ms = -1,
-		.queue = next->name,
-		.payload = queue_blob_bytes(next->payload),
-		.error = queue_err_view(NULL) };
+	*ret = record_of(QUEUE_REC_RESOURCE, next->name, -1);
+	ret->payload = queue_blob_bytes(next->payload);
 	return true;
 }
 
@@ -277,7 +285,7 @@ static bool is_pending(const struct queues *q, const struct queue_task *t)
 
 static bool dump_task(const struct queues *q, uint64_t *cursor, struct queue_record *ret)
 {
-	uint64_t at = *cursor & ((UINT64_C(1) << 60) - 1);
+	uint64_t at = cursor_place(*cursor);
 	int64_t id = (int64_t)(at / SAY_N);
 	unsigned what = at % SAY_N;
 	const struct queue_task *t = queue_task_find(q, id);
@@ -306,19 +314,9 @@ static bool dump_task(const struct queues *q, uint64_t *cursor, struct queue_rec
 	return true;
 }
 
-static struct queue_record bare(enum queue_record_kind kind, int64_t task)
-{
-	return (struct queue_record){ .kind = kind,
-		.task = task,
-		.limit_ms = -1,
-		.queue = "",
-		.payload = queue_blob_bytes(NULL),
-		.error = queue_err_view(NULL) };
-}
-
 static bool dump_error(const struct queues *q, uint64_t *cursor, struct queue_record *ret)
 {
-	uint64_t last = *cursor & ((UINT64_C(1) << 60) - 1);
+	uint64_t last = cursor_place(*cursor);
 	const struct queue *next = NULL;
 
 	for (const struct queue_link *l = q->all.next; l != &q->all; l = l->next) {
@@ -331,15 +329,14 @@ static bool dump_error(const struct queues *q, uint64_t *cursor, struct queue_re
 	if (!next)
 		return false;
 	*cursor = cursor_of(ERRORS, next->error_order);
-	*ret = bare(QUEUE_REC_ERROR, -1);
-	ret->queue = next->name;
+	*ret = record_of(QUEUE_REC_ERROR, next->name, -1);
 	ret->error = queue_err_view(next->error);
 	return true;
 }
 
 static bool dump_loss(const struct queues *q, uint64_t *cursor, struct queue_record *ret)
 {
-	uint64_t last = *cursor & ((UINT64_C(1) << 60) - 1);
+	uint64_t last = cursor_place(*cursor);
 	const struct queue *next = NULL;
 
 	for (const struct queue_link *l = q->all.next; l != &q->all; l = l->next) {
@@ -352,8 +349,7 @@ static bool dump_loss(const struct queues *q, uint64_t *cursor, struct queue_rec
 	if (!next)
 		return false;
 	*cursor = cursor_of(LOSSES, next->loss_order);
-	*ret = bare(QUEUE_REC_LOSS, -1);
-	ret->queue = next->name;
+	*ret = record_of(QUEUE_REC_LOSS, next->name, -1);
 	ret->error = queue_err_view(next->loss);
 	ret->number = next->loss_exit_code;
 	return true;
@@ -388,13 +384,13 @@ bool queue_dump(const struct queues *q, uint64_t *cursor, struct queue_record *r
 		/* The last number used, so that it is not used again. */
 		t = queue_task_find(q, q->next_task - 1);
 		if ((!t || t->kept) && q->next_task > 1) {
-			*ret = bare(QUEUE_REC_RELEASE, q->next_task - 1);
+			*ret = record_of(QUEUE_REC_RELEASE, "", q->next_task - 1);
 			return true;
 		}
 		/* fallthrough */
 	case CLOSED:
 		*cursor = cursor_of(END, 0);
-		*ret = bare(QUEUE_REC_CLOSE, -1);
+		*ret = record_of(QUEUE_REC_CLOSE, "", -1);
 		return q->closed;
 	case END:
 		break;

@@ -190,20 +190,11 @@ static struct queue_err *invalid(const char *queue, const struct queue_new *task
 
 static struct queue_err *unknown(struct queues *q, const struct queue_new *tasks, size_t n)
 {
-	const char *which = NULL;
-
-	for (size_t i = 0; i < n; i++) {
-		struct queue_set *set = NULL;
-
-		if (!tasks[i].n_needs)
-			continue;
-		if (queue_set_find(q, tasks[i].needs, tasks[i].n_needs, &set, &which) ==
-			STATUS_NOT_FOUND)
-			return queue_err_printf(
-				STATUS_NOT_FOUND, -1, -1, "there is no resource %s", which);
-		if (set)
-			queue_set_drop(q, set);
-	}
+	for (size_t i = 0; i < n; i++)
+		for (size_t j = 0; j < tasks[i].n_needs; j++)
+			if (!queue_resource_find(q, tasks[i].needs[j]))
+				return queue_err_printf(STATUS_NOT_FOUND, -1, -1,
+					"there is no resource %s", tasks[i].needs[j]);
 	return NULL;
 }
 
@@ -379,11 +370,10 @@ static void raise_all(struct queues *q, struct queue *of, struct queue_err *e)
 }
 
 /* After a change in a queue: continues the waits that can go on. */
-void queue_check(struct queues *q, struct queue *of, uint64_t now_ms)
+void queue_check(struct queues *q, struct queue *of)
 {
 	struct queue_link *l, *tmp;
 
-	(void)now_ms;
 	if (of->error && !queue_live(of->n) && !link_empty(&of->waits)) {
 		struct queue_err *e = of->error;
 

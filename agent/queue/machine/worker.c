@@ -101,7 +101,7 @@ void queue_workers_fini(struct queues *q)
 
 /* --- giving out work */
 
-bool queue_worker_clear(const struct queue_worker *k)
+static bool has_no_chore_of_its_own(const struct queue_worker *k)
 {
 	return k->init_state == QUEUE_INIT_NONE && !k->building && link_empty(&k->calls);
 }
@@ -235,7 +235,7 @@ static bool is_at_chore(const struct queue_worker *k)
 
 static bool has_chores(const struct queues *q, const struct queue_worker *k)
 {
-	return is_at_chore(k) || !queue_worker_clear(k) || queue_to_build(q, k);
+	return is_at_chore(k) || !has_no_chore_of_its_own(k) || queue_to_build(q, k);
 }
 
 void queue_worker_feed(struct queues *q, struct queue_worker *k, uint64_t now_ms)
