@@ -129,13 +129,13 @@ agent_SRC := \
 	agent/queue/machine/bytes.c \
 	agent/queue/machine/call.c \
 	agent/queue/machine/cancel.c \
+	agent/queue/machine/deadlines.c \
 	agent/queue/machine/death.c \
-	agent/queue/machine/due.c \
 	agent/queue/machine/fetch.c \
 	agent/queue/machine/index.c \
+	agent/queue/machine/lanes.c \
 	agent/queue/machine/lease.c \
-	agent/queue/machine/name.c \
-	agent/queue/machine/next.c \
+	agent/queue/machine/orders.c \
 	agent/queue/machine/queue.c \
 	agent/queue/machine/resource.c \
 	agent/queue/machine/restore.c \

@@ -27,16 +27,17 @@ static bool event_is_allowed(struct dispatch_group *g, const char *event)
 	return ++g->told <= TELL_MAX;
 }
 
-static void event_add(struct dispatch *d, const struct queue_do *todo)
+static void event_add(struct dispatch *d, const struct queue_order *order)
 {
 	struct supervisor *sv = d->sv;
-	const struct worker *w = todo->worker < 0 ? NULL : commons_worker(d->commons, todo->worker);
+	const struct worker *w =
+		order->worker < 0 ? NULL : commons_worker(d->commons, order->worker);
 	char event[64];
 
-	snprintf(event, sizeof(event), "queue-%s", todo->event);
+	snprintf(event, sizeof(event), "queue-%s", order->event);
 	if (supervisor_events(sv) && event_is_allowed(d->group, event))
 		events_add(supervisor_events(sv), event, supervisor_attempt(sv), w ? w->rank : -1,
-			NULL, "%s", todo->text);
+			NULL, "%s", order->text);
 }
 
 /* Treats the failure as an error that the worker reported: the restart rules decide. */
@@ -133,7 +134,7 @@ void dispatch_order(struct supervisor *sv, struct worker *w, const char *what, c
 }
 
 /* Does so on the host of the worker that the machine means. */
-static void order(struct dispatch *d, int worker, const char *what, const char *why)
+static void order_worker(struct dispatch *d, int worker, const char *what, const char *why)
 {
 	struct worker *w = commons_worker(d->commons, worker);
 
@@ -143,48 +144,48 @@ static void order(struct dispatch *d, int worker, const char *what, const char *
 		dispatch_order(d->sv, w, what, why);
 }
 
-static void save_stalled(struct dispatch *d, const struct queue_do *todo)
+static void save_stalled(struct dispatch *d, const struct queue_order *order)
 {
 	size_t n = 0;
 
-	log_warning("%s", todo->text);
-	event_add(d, todo);
+	log_warning("%s", order->text);
+	event_add(d, order);
 	for (int i = 0; i < commons_count(d->commons) && n < DISPATCH_SAVED; i++) {
 		const struct worker *w = commons_at(d->commons, i);
 
 		if (!worker_alive(w) || !queue_worker_has_lease(d->q, w->slot))
 			continue;
-		order(d, w->slot, COMMONS_SAVE, todo->text);
+		order_worker(d, w->slot, COMMONS_SAVE, order->text);
 		n++;
 	}
 }
 
-void dispatch_group_do(struct dispatch *d, const struct queue_do *todo)
+void dispatch_group_do(struct dispatch *d, const struct queue_order *order)
 {
-	char message[sizeof(todo->text) + 32];
+	char message[sizeof(order->text) + 32];
 
-	switch (todo->what) {
-	case QUEUE_DO_CANCEL:
-		order(d, todo->worker, COMMONS_CANCEL, "");
+	switch (order->what) {
+	case QUEUE_ORDER_CANCEL:
+		order_worker(d, order->worker, COMMONS_CANCEL, "");
 		break;
-	case QUEUE_DO_KILL:
-		event_add(d, todo);
-		order(d, todo->worker, COMMONS_RESTART, todo->text);
+	case QUEUE_ORDER_KILL:
+		event_add(d, order);
+		order_worker(d, order->worker, COMMONS_RESTART, order->text);
 		break;
-	case QUEUE_DO_TELL:
-		event_add(d, todo);
-		if (strcmp(todo->event, "init-failed") != 0)
+	case QUEUE_ORDER_EVENT:
+		event_add(d, order);
+		if (strcmp(order->event, "init-failed") != 0)
 			break;
-		snprintf(message, sizeof(message), "roles[].init: %s", todo->text);
-		order(d, todo->worker, COMMONS_FAIL, message);
+		snprintf(message, sizeof(message), "roles[].init: %s", order->text);
+		order_worker(d, order->worker, COMMONS_FAIL, message);
 		break;
-	case QUEUE_DO_STALL:
-		save_stalled(d, todo);
+	case QUEUE_ORDER_STALL:
+		save_stalled(d, order);
 		break;
-	case QUEUE_DO_NOTHING:
-	case QUEUE_DO_RECORD:
-	case QUEUE_DO_RECORD_LOST:
-	case QUEUE_DO_STALE:
+	case QUEUE_ORDER_NOTHING:
+	case QUEUE_ORDER_RECORD:
+	case QUEUE_ORDER_RECORD_LOST:
+	case QUEUE_ORDER_STALE:
 		break;
 	}
 }

@@ -30,7 +30,7 @@ static void stream_wakes(void *arg)
 }
 
 /* Ends the stream of a reader that does not read: the reader calls again, and uses Look. */
-static void stream_tell(struct dispatch_stream *s, const struct queue_do *todo)
+static void stream_tell(struct dispatch_stream *s, const struct queue_order *order)
 {
 	struct varlink_call *call = s->call;
 	json_t *p;
@@ -42,8 +42,8 @@ static void stream_tell(struct dispatch_stream *s, const struct queue_do *todo)
 		return;
 	}
 	p = json_object();
-	json_put_int(p, "lease", todo->lease);
-	json_put_string(p, "reason", todo->text);
+	json_put_int(p, "lease", order->lease);
+	json_put_string(p, "reason", order->text);
 	(void)varlink_notify(call, p);
 }
 
@@ -53,14 +53,14 @@ static bool is_for(const struct dispatch_stream *s, int worker)
 	return s->worker == worker && sharing_is_present(s->call);
 }
 
-void dispatch_stream_cancelled(struct dispatch *d, const struct queue_do *todo)
+void dispatch_stream_cancelled(struct dispatch *d, const struct queue_order *order)
 {
 	struct dispatch_stream *next;
 
 	for (struct dispatch_stream *s = LIST_FIRST(&d->streams); s; s = next) {
 		next = LIST_NEXT(s, link);
-		if (is_for(s, todo->worker))
-			stream_tell(s, todo);
+		if (is_for(s, order->worker))
+			stream_tell(s, order);
 	}
 }
 

@@ -114,7 +114,7 @@ struct dispatch {
 	LIST_HEAD(, dispatch_wait) spare;   /* memory for the next ones */
 	int n_spare;
 	bool running, again; /* in dispatch_run(); it was called again from inside */
-	struct queue_do todo;
+	struct queue_order order;
 };
 
 /* A call that waits for the machine, from its step until its answer. */
@@ -297,7 +297,7 @@ int dispatch_call_all(struct varlink_call *call, const struct flat *p, void *arg
 /* True when the call came on worker.sock, else it has answered the call. */
 bool dispatch_is_worker(const struct dispatch_endpoint *endpoint, struct varlink_call *call);
 /* Sends the cancelled lease to the worker's streams of Cancels. */
-void dispatch_stream_cancelled(struct dispatch *d, const struct queue_do *todo);
+void dispatch_stream_cancelled(struct dispatch *d, const struct queue_order *order);
 
 /* queue_json.c writes JSON text; dispatch_put() writes a literal. */
 #define dispatch_put(t, literal) json_write((t), (literal), sizeof(literal) - 1)
@@ -327,8 +327,9 @@ void dispatch_group_options(const struct supervisor *sv, struct queue_options *r
 /* Makes d->group, after the machine; frees it before the machine. */
 _must_check_ int dispatch_group_new(struct dispatch *d, struct error *err);
 void dispatch_group_free(struct dispatch *d);
-/* Carries out an order of queue_next(): QUEUE_DO_KILL, TELL, STALL; and for QUEUE_DO_CANCEL the
- * mark on the board. It may post events, start workers, and call dispatch_run(). */
-void dispatch_group_do(struct dispatch *d, const struct queue_do *todo);
+/* Carries out an order of queue_next_order(): QUEUE_ORDER_KILL, TELL, STALL; and for
+ * QUEUE_ORDER_CANCEL the mark on the board. It may post events, start workers, and call
+ * dispatch_run(). */
+void dispatch_group_do(struct dispatch *d, const struct queue_order *order);
 /* The caller gets the error that its queue has failed. */
 void dispatch_group_told(struct dispatch *d, const struct varlink_call *call);

@@ -15,22 +15,22 @@
 
 static void do_orders(struct dispatch *d)
 {
-	while (queue_next(d->q, &d->todo) != QUEUE_DO_NOTHING) {
-		if (d->todo.what == QUEUE_DO_RECORD) {
-			dispatch_journal_add(d, &d->todo.record);
+	while (queue_next_order(d->q, &d->order) != QUEUE_ORDER_NOTHING) {
+		if (d->order.what == QUEUE_ORDER_RECORD) {
+			dispatch_journal_add(d, &d->order.record);
 			continue;
 		}
-		if (d->todo.what == QUEUE_DO_RECORD_LOST) {
+		if (d->order.what == QUEUE_ORDER_RECORD_LOST) {
 			dispatch_journal_lost(d);
 			continue;
 		}
-		if (d->todo.what == QUEUE_DO_STALE) {
+		if (d->order.what == QUEUE_ORDER_STALE) {
 			dispatch_journal_stale(d);
 			continue;
 		}
-		if (d->todo.what == QUEUE_DO_CANCEL)
-			dispatch_stream_cancelled(d, &d->todo);
-		dispatch_group_do(d, &d->todo);
+		if (d->order.what == QUEUE_ORDER_CANCEL)
+			dispatch_stream_cancelled(d, &d->order);
+		dispatch_group_do(d, &d->order);
 	}
 }
 

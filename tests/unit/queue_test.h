@@ -67,11 +67,11 @@ static inline void drain(void)
 {
 	static const char *const names[] = { "", "cancel", "kill", "tell", "stall", "record",
 		"dump" };
-	struct queue_do d;
+	struct queue_order d;
 	struct queue_wait *w;
 
-	while (queue_next(q, &d)) {
-		if (d.what == QUEUE_DO_RECORD || n_told == TOLD)
+	while (queue_next_order(q, &d)) {
+		if (d.what == QUEUE_ORDER_RECORD || n_told == TOLD)
 			continue;
 		snprintf(told[n_told++], sizeof(told[0]), "%s %d %s%s%s", names[d.what], d.worker,
 			d.event, d.event[0] ? ": " : "", d.text);
@@ -349,16 +349,16 @@ static inline void passes(uint64_t ms)
 
 static struct queues *written; /* restored from the records so far */
 
-/* Restores the records into `written`. It ignores QUEUE_DO_STALE, as an agent that dies before the
- * rewrite. */
+/* Restores the records into `written`. It ignores QUEUE_ORDER_STALE, as an agent that dies before
+ * the rewrite. */
 static inline void writes_down(void)
 {
-	struct queue_do d;
+	struct queue_order d;
 
 	if (!written)
 		ck_assert_int_eq(queues_new(&opt, &written), 0);
-	while (queue_next(q, &d))
-		if (d.what == QUEUE_DO_RECORD)
+	while (queue_next_order(q, &d))
+		if (d.what == QUEUE_ORDER_RECORD)
 			ck_assert_int_eq(queue_restore(written, &d.record), 0);
 }
 

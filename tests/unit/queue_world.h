@@ -426,20 +426,20 @@ static void answer(struct wwait *x)
 /* Does what a caller of the machine does: first all orders, then all answers. */
 static void drain(void)
 {
-	static struct queue_do d;
+	static struct queue_order d;
 	struct queue_wait *over;
 	bool more;
 
 	do {
 		more = false;
-		while (queue_next(w.q, &d)) {
-			if (d.what == QUEUE_DO_RECORD)
+		while (queue_next_order(w.q, &d)) {
+			if (d.what == QUEUE_ORDER_RECORD)
 				journal_add(&d.record);
-			else if (d.what == QUEUE_DO_RECORD_LOST)
+			else if (d.what == QUEUE_ORDER_RECORD_LOST)
 				journal_dump();
-			else if (d.what == QUEUE_DO_KILL)
+			else if (d.what == QUEUE_ORDER_KILL)
 				w.kills |= 1u << d.worker;
-			for (int i = 0; d.what == QUEUE_DO_CANCEL && i < HOLDS; i++)
+			for (int i = 0; d.what == QUEUE_ORDER_CANCEL && i < HOLDS; i++)
 				if (w.holds[i].used && w.holds[i].lease == d.lease)
 					w.holds[i].cancelled = true;
 		}

@@ -21,7 +21,7 @@ static struct queue_blame *blame_new(const struct queues *q, const char *text)
 	return b;
 }
 
-static struct queue_blame *find(struct queues *q, const char *text)
+static struct queue_blame *blame_find(struct queues *q, const char *text)
 {
 	struct queue_link *l;
 
@@ -34,23 +34,23 @@ static struct queue_blame *find(struct queues *q, const char *text)
 	return NULL;
 }
 
-static void forget(struct queues *q, struct queue_blame *b)
+static void blame_forget(struct queues *q, struct queue_blame *b)
 {
 	link_del(&b->link);
 	free(b);
 	q->n_blames--;
 }
 
-static struct queue_blame *of_text(struct queues *q, const char *text)
+static struct queue_blame *blame_of_text(struct queues *q, const char *text)
 {
-	struct queue_blame *b = find(q, text);
+	struct queue_blame *b = blame_find(q, text);
 
 	if (!b) {
 		b = blame_new(q, text);
 		if (!b)
 			return NULL;
 		if (q->n_blames == QUEUE_BLAMES_MAX)
-			forget(q, LINK_FIRST(&q->blames, struct queue_blame, link));
+			blame_forget(q, LINK_FIRST(&q->blames, struct queue_blame, link));
 		q->n_blames++;
 	}
 	link_del(&b->link);
@@ -58,7 +58,7 @@ static struct queue_blame *of_text(struct queues *q, const char *text)
 	return b;
 }
 
-static struct queue_blame *of_task(struct queues *q, struct queue_task *t)
+static struct queue_blame *blame_of_task(struct queues *q, struct queue_task *t)
 {
 	struct queue_extra *x = queue_task_extra(t);
 
@@ -92,7 +92,7 @@ int queue_blame(struct queues *q, struct queue_task *t, const char *blame, uint6
 
 	if (!q->opt.blame_limit)
 		return 1;
-	b = blame && *blame ? of_text(q, blame) : of_task(q, t);
+	b = blame && *blame ? blame_of_text(q, blame) : blame_of_task(q, t);
 	if (!b)
 		return -ENOMEM;
 	return blame_count(q, b, now_ms) < q->opt.blame_limit;
@@ -101,5 +101,5 @@ int queue_blame(struct queues *q, struct queue_task *t, const char *blame, uint6
 void queue_blames_fini(struct queues *q)
 {
 	while (!link_empty(&q->blames))
-		forget(q, LINK_FIRST(&q->blames, struct queue_blame, link));
+		blame_forget(q, LINK_FIRST(&q->blames, struct queue_blame, link));
 }

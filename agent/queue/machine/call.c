@@ -18,7 +18,7 @@ void queue_call_unref(struct queue_call *c)
 	free(c);
 }
 
-static void detach(struct queue_member *m)
+static void member_detach(struct queue_member *m)
 {
 	link_del(&m->link);
 	if (m->lease)
@@ -34,7 +34,7 @@ void queue_member_answer(
 	m->answered = true;
 	m->value = value;
 	m->error = error;
-	detach(m);
+	member_detach(m);
 	if (!--c->left && c->wait && !c->wait->is_over)
 		queue_wait_end(q, c->wait, STATUS_OK, NULL);
 }
@@ -54,7 +54,7 @@ void queue_call_fini(struct queues *q, struct queue_wait *w, uint64_t now_ms)
 
 		if (m->answered)
 			continue;
-		detach(m);
+		member_detach(m);
 		if (l && !err)
 			err = queue_err_printf(
 				STATUS_CANCELLED, -1, -1, "its caller no longer waits");
@@ -68,7 +68,7 @@ void queue_call_fini(struct queues *q, struct queue_wait *w, uint64_t now_ms)
 	w->answers = NULL;
 }
 
-static void broken(struct queues *q, int worker, const char *why)
+static void pool_note_broken(struct queues *q, int worker, const char *why)
 {
 	char buf[32];
 	const char *name = queue_worker_text(q, worker, buf, sizeof(buf));
@@ -76,7 +76,7 @@ static void broken(struct queues *q, int worker, const char *why)
 	queue_err_unref(q->broken);
 	q->broken = queue_err_printf(
 		STATUS_UNAVAILABLE, worker, -1, "the pool is broken: %s %s", name, why);
-	queue_tell(q, QUEUE_DO_TELL, "pool-broken", worker, "%s", q->broken->message);
+	queue_event_add(q, QUEUE_ORDER_EVENT, "pool-broken", worker, "%s", q->broken->message);
 }
 
 void queue_pool_break(struct queues *q, int worker, const char *why)
@@ -84,7 +84,7 @@ void queue_pool_break(struct queues *q, int worker, const char *why)
 	if (!q->opt.pool || !q->whole)
 		return;
 	q->whole = false;
-	broken(q, worker, why);
+	pool_note_broken(q, worker, why);
 }
 
 void queue_pool_late(struct queues *q, struct queue_lease *l, const char *why)
@@ -93,7 +93,7 @@ void queue_pool_late(struct queues *q, struct queue_lease *l, const char *why)
 		return;
 	l->late = true;
 	if (!q->n_late++ && q->whole)
-		broken(q, l->worker->number, why);
+		pool_note_broken(q, l->worker->number, why);
 }
 
 void queue_pool_mend(struct queues *q, uint64_t now_ms)
@@ -105,7 +105,7 @@ void queue_pool_mend(struct queues *q, uint64_t now_ms)
 	queue_calls_begin(q, now_ms);
 }
 
-static bool serves(const struct queue_worker *k)
+static bool worker_serves(const struct queue_worker *k)
 {
 	return k && k->alive && (k->asked || k->serves);
 }
@@ -121,7 +121,7 @@ static int members_new(struct queues *q, struct queue_call *c, const int *worker
 		int worker = n ? workers[i] : (int)i;
 		size_t at = c->n;
 
-		if (!n && !serves(q->workers[i]))
+		if (!n && !worker_serves(q->workers[i]))
 			continue;
 		while (at && c->members[at - 1].worker > worker)
 			at--;
@@ -135,7 +135,7 @@ static int members_new(struct queues *q, struct queue_call *c, const int *worker
 	return 0;
 }
 
-static void not_there(struct queues *q, struct queue_member *m)
+static void member_not_there(struct queues *q, struct queue_member *m)
 {
 	char buf[32];
 
@@ -144,7 +144,7 @@ static void not_there(struct queues *q, struct queue_member *m)
 			queue_worker_text(q, m->worker, buf, sizeof(buf))));
 }
 
-static void begin(struct queues *q, struct queue_call *c, uint64_t now_ms)
+static void call_begin(struct queues *q, struct queue_call *c, uint64_t now_ms)
 {
 	c->parked = false;
 	for (size_t i = 0; i < c->n; i++) {
@@ -152,7 +152,7 @@ static void begin(struct queues *q, struct queue_call *c, uint64_t now_ms)
 		struct queue_worker *k = queue_worker_find(q, m->worker);
 
 		if (!k || !k->alive) {
-			not_there(q, m);
+			member_not_there(q, m);
 			continue;
 		}
 		link_add(&k->calls, &m->link);
@@ -180,7 +180,7 @@ void queue_calls_begin(struct queues *q, uint64_t now_ms)
 			}
 		}
 		if (c->n)
-			begin(q, c, now_ms);
+			call_begin(q, c, now_ms);
 	}
 }
 

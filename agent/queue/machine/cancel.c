@@ -10,7 +10,8 @@ static void cancel_queued(
 }
 
 /* Cancels all tasks of the queue; returns how many. */
-static size_t cancel_all(struct queues *q, struct queue *of, struct queue_err *err, uint64_t now_ms)
+static size_t queue_cancel_all(
+	struct queues *q, struct queue *of, struct queue_err *err, uint64_t now_ms)
 {
 	struct queue_link *l, *tmp;
 	size_t n = 0;
@@ -60,7 +61,7 @@ void queue_error(struct queues *q, struct queue *of, struct queue_err *err, uint
 				       err->message)
 			     : queue_err_printf(STATUS_CANCELLED, -1, -1, "its queue failed: %s",
 				       err->message);
-	cancel_all(q, of, why, now_ms);
+	queue_cancel_all(q, of, why, now_ms);
 	queue_err_unref(why);
 }
 
@@ -79,8 +80,8 @@ void queue_task_fail(struct queues *q, struct queue_task *t, struct queue_err *e
 	t->raised = first;
 	queue_note(q, QUEUE_REC_FAIL, (int64_t)t->id, NULL);
 	if (first)
-		queue_tell(q, QUEUE_DO_TELL, "task-failed", err->worker, "task %lld failed: %s",
-			(long long)t->id, err->message);
+		queue_event_add(q, QUEUE_ORDER_EVENT, "task-failed", err->worker,
+			"task %lld failed: %s", (long long)t->id, err->message);
 	queue_task_over(q, t, QUEUE_FAILED, NULL, queue_err_ref(err), now_ms);
 	if (first)
 		queue_error(q, of, err, now_ms);
@@ -105,7 +106,7 @@ static struct queue_watch *watches_for(
 	return calloc(max, sizeof(struct queue_watch));
 }
 
-static void watch(struct queue_wait *w, struct queue_lease *l)
+static void lease_watch(struct queue_wait *w, struct queue_lease *l)
 {
 	struct queue_watch *x = (struct queue_watch *)w->more + w->n++;
 
@@ -127,7 +128,7 @@ static void cancel_ids(struct queues *q, struct queue_wait *w, const int64_t *id
 			w->accepted += !t->lease->cancelled;
 			queue_lease_cancel(
 				q, t->lease, QUEUE_CANCELLED, queue_err_ref(err), now_ms);
-			watch(w, t->lease);
+			lease_watch(w, t->lease);
 		}
 	}
 }
@@ -153,9 +154,9 @@ bool queue_cancel(struct queues *q, struct queue_wait *w, const char *queue, con
 	if (ids) {
 		cancel_ids(q, w, ids, n, err, now_ms);
 	} else if (of) {
-		w->accepted = cancel_all(q, of, err, now_ms);
+		w->accepted = queue_cancel_all(q, of, err, now_ms);
 		for (l = of->leases.next; l != &of->leases; l = l->next)
-			watch(w, container_of(l, struct queue_lease, by_queue));
+			lease_watch(w, container_of(l, struct queue_lease, by_queue));
 	}
 	assert(w->n <= max);
 	queue_err_unref(err);
@@ -171,7 +172,7 @@ bool queue_cancel(struct queues *q, struct queue_wait *w, const char *queue, con
 }
 
 /* From now on the queue's tasks are in no journal. */
-static void keep_all(struct queues *q, struct queue *of)
+static void tasks_keep(struct queues *q, struct queue *of)
 {
 	struct queue_link *l;
 	struct queue_task *t;
@@ -198,7 +199,7 @@ enum status queue_keep(struct queues *q, const char *queue)
 	if (!of || of->keepers++)
 		return s;
 	if (!link_empty(&of->lanes) || of->error || of->loss) {
-		keep_all(q, of);
+		tasks_keep(q, of);
 		queue_note(q, QUEUE_REC_KEEP, -1, of->name);
 		queue_note_all(q);
 	}
@@ -215,7 +216,7 @@ static void drop_error(struct queues *q, struct queue *of)
 }
 
 /* Releases all tasks, since no client will ask for them. */
-static void release_all(struct queues *q, struct queue *of)
+static void tasks_release(struct queues *q, struct queue *of)
 {
 	struct queue_link *l;
 	struct queue_task *t, *next;
@@ -238,8 +239,8 @@ void queue_abandon(struct queues *q, struct queue *of, uint64_t now_ms)
 	struct queue_err *err =
 		queue_err_printf(STATUS_CANCELLED, -1, -1, "its coordinator is gone");
 
-	release_all(q, of);
-	cancel_all(q, of, err, now_ms);
+	tasks_release(q, of);
+	queue_cancel_all(q, of, err, now_ms);
 	LINK_FOREACH(l, tmp, &of->waits)
 	{
 		struct queue_wait *w = container_of(l, struct queue_wait, link);
@@ -329,7 +330,7 @@ void queue_fail_all(struct queues *q, const struct queue_error *e, int exit_code
 		struct queue *of = container_of(l, struct queue, all);
 
 		drop_error(q, of);
-		cancel_all(q, of, q->failed, now_ms);
+		queue_cancel_all(q, of, q->failed, now_ms);
 		LINK_FOREACH(m, tmp2, &of->waits)
 		{
 			queue_raise(q, container_of(m, struct queue_wait, link), q->failed);

@@ -35,12 +35,12 @@ struct queue_err *queue_deaths_err(const struct queues *q, const struct queue_ta
 		at ? text : "their names are not known");
 }
 
-void queue_tell_put_back(
+void queue_event_put_back(
 	struct queues *q, const struct queue_worker *k, int64_t task, const char *why)
 {
 	char buf[32];
 
-	queue_tell(q, QUEUE_DO_TELL, "put-back", k->number, "task %lld is put back: %s %s",
+	queue_event_add(q, QUEUE_ORDER_EVENT, "put-back", k->number, "task %lld is put back: %s %s",
 		(long long)task, queue_worker_text(q, k->number, buf, sizeof(buf)), why);
 }
 
@@ -96,7 +96,7 @@ static void died_after_drop(struct queues *q, const struct queue_worker *k, int6
 		return;
 	}
 	queue_note(q, QUEUE_REC_TRY, task, NULL);
-	queue_tell_put_back(q, k, task, why);
+	queue_event_put_back(q, k, task, why);
 }
 
 void queue_drops_end(
@@ -112,7 +112,7 @@ void queue_drops_end(
 		if (t && t->state == QUEUE_RUNNING && t->lease->worker == k)
 			continue;
 		if (on_purpose)
-			queue_tell_put_back(q, k, k->dropped[i], why);
+			queue_event_put_back(q, k, k->dropped[i], why);
 		else
 			died_after_drop(q, k, k->dropped[i], why, now_ms);
 	}

@@ -139,7 +139,8 @@ size_t queue_release(struct queues *q, const int64_t *ids, size_t n, uint64_t no
 	return released;
 }
 
-static void view(const struct queues *q, const struct queue_task *t, struct queue_outcome *ret)
+static void outcome_of(
+	const struct queues *q, const struct queue_task *t, struct queue_outcome *ret)
 {
 	*ret = (struct queue_outcome){ .task = (int64_t)t->id,
 		.queue = queue_lane_of(q, t)->of->name,
@@ -163,7 +164,7 @@ bool queue_outcome(const struct queues *q, int64_t task, struct queue_outcome *r
 
 	if (!t)
 		return false;
-	view(q, t, ret);
+	outcome_of(q, t, ret);
 	return true;
 }
 
@@ -176,6 +177,6 @@ bool queue_after(const struct queues *q, const char *queue, int64_t task, struct
 		t = queue_index_after(&q->tasks, (int64_t)t->id);
 	if (!t)
 		return false;
-	view(q, t, ret);
+	outcome_of(q, t, ret);
 	return true;
 }

@@ -33,7 +33,7 @@ static size_t index_lower_bound(const struct queue_index *x, uint64_t number)
 	return lo;
 }
 
-static struct queue_page *find(const struct queue_index *x, uint64_t number, size_t *ret_at)
+static struct queue_page *page_find(const struct queue_index *x, uint64_t number, size_t *ret_at)
 {
 	*ret_at = index_lower_bound(x, number);
 	if (*ret_at < x->first + x->n && x->slots[*ret_at].number == number)
@@ -41,7 +41,7 @@ static struct queue_page *find(const struct queue_index *x, uint64_t number, siz
 	return NULL;
 }
 
-static int grow(struct queue_index *x, size_t *at)
+static int index_grow(struct queue_index *x, size_t *at)
 {
 	if (x->first + x->n < x->cap)
 		return 0;
@@ -65,11 +65,11 @@ int queue_index_set(struct queue_index *x, int64_t id, void *p)
 {
 	uint64_t number = (uint64_t)id / QUEUE_PAGE;
 	size_t at;
-	struct queue_page *page = find(x, number, &at);
+	struct queue_page *page = page_find(x, number, &at);
 	void **entry;
 
 	if (!page) {
-		if (grow(x, &at) < 0)
+		if (index_grow(x, &at) < 0)
 			return -ENOMEM;
 		page = calloc(1, sizeof(*page));
 		if (!page)
@@ -88,12 +88,13 @@ int queue_index_set(struct queue_index *x, int64_t id, void *p)
 void *queue_index_get(const struct queue_index *x, int64_t id)
 {
 	size_t at;
-	const struct queue_page *page = id < 0 ? NULL : find(x, (uint64_t)id / QUEUE_PAGE, &at);
+	const struct queue_page *page =
+		id < 0 ? NULL : page_find(x, (uint64_t)id / QUEUE_PAGE, &at);
 
 	return page ? page->at[(uint64_t)id % QUEUE_PAGE] : NULL;
 }
 
-static void shrink(struct queue_index *x)
+static void index_shrink(struct queue_index *x)
 {
 	void *p;
 
@@ -111,7 +112,7 @@ static void shrink(struct queue_index *x)
 void queue_index_del(struct queue_index *x, int64_t id)
 {
 	size_t at;
-	struct queue_page *page = find(x, (uint64_t)id / QUEUE_PAGE, &at);
+	struct queue_page *page = page_find(x, (uint64_t)id / QUEUE_PAGE, &at);
 	void **entry = page ? &page->at[(uint64_t)id % QUEUE_PAGE] : NULL;
 
 	if (!entry || !*entry)
@@ -126,7 +127,7 @@ void queue_index_del(struct queue_index *x, int64_t id)
 		memmove(x->slots + at, x->slots + at + 1,
 			(x->first + x->n - at - 1) * sizeof(*x->slots));
 	x->n--;
-	shrink(x);
+	index_shrink(x);
 }
 
 void *queue_index_after(const struct queue_index *x, int64_t id)

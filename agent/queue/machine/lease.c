@@ -37,7 +37,7 @@ void queue_lease_free(struct queues *q, struct queue_lease *l)
 	free(l);
 }
 
-static struct queue_link *holders(struct queues *q, const void *holder)
+static struct queue_link *leases_of_holder(struct queues *q, const void *holder)
 {
 	return &q->holders[chain_hash_pointer(holder) % QUEUE_HOLDER_LISTS];
 }
@@ -52,7 +52,7 @@ void queue_lease_begin(struct queues *q, struct queue_lease *l, enum queue_item 
 	l->worker = k;
 	l->start = k->start;
 	l->since_ms = now_ms;
-	link_add(holders(q, l->holder), &l->by_holder);
+	link_add(leases_of_holder(q, l->holder), &l->by_holder);
 	link_add(&k->leases, &l->by_worker);
 	k->n_leases++;
 	w->more = NULL;
@@ -89,14 +89,14 @@ void queue_lease_fail(
 	queue_note(q, QUEUE_REC_FAIL, (int64_t)t->id, NULL);
 	queue_lease_cancel(q, l, QUEUE_FAILED, queue_err_ref(err), now_ms);
 	if (first) {
-		queue_tell(q, QUEUE_DO_TELL, "task-failed", l->worker->number,
+		queue_event_add(q, QUEUE_ORDER_EVENT, "task-failed", l->worker->number,
 			"task %lld failed: %s", (long long)t->id, err->message);
 		queue_error(q, of, err, now_ms);
 	}
 	queue_err_unref(err);
 }
 
-static void tell_watchers(struct queues *q, struct queue_lease *l)
+static void watchers_lease_over(struct queues *q, struct queue_lease *l)
 {
 	struct queue_link *x, *tmp;
 
@@ -124,7 +124,7 @@ void queue_lease_end(struct queues *q, struct queue_lease *l, uint64_t now_ms)
 	link_del(&l->by_queue);
 	link_del(&l->tell);
 	k->n_leases--;
-	tell_watchers(q, l);
+	watchers_lease_over(q, l);
 	if (l->late) {
 		q->n_late--;
 		queue_pool_mend(q, now_ms);
@@ -135,7 +135,7 @@ void queue_lease_end(struct queues *q, struct queue_lease *l, uint64_t now_ms)
 /* --- how they end */
 
 /* Ends a cancelled lease, whatever its worker answers. */
-static void end_cancelled(struct queues *q, struct queue_lease *l, uint64_t now_ms)
+static void lease_end_cancelled(struct queues *q, struct queue_lease *l, uint64_t now_ms)
 {
 	struct queue_task *t = l->task;
 	enum queue_state becomes = l->becomes;
@@ -149,7 +149,7 @@ static void end_cancelled(struct queues *q, struct queue_lease *l, uint64_t now_
 }
 
 /* Puts the task back, unless too many workers have died with it. */
-static void requeue(struct queues *q, struct queue_lease *l, uint64_t now_ms)
+static void lease_requeue(struct queues *q, struct queue_lease *l, uint64_t now_ms)
 {
 	struct queue_task *t = l->task;
 
@@ -170,12 +170,12 @@ void queue_lease_lost(struct queues *q, struct queue_lease *l, uint64_t now_ms)
 	struct queue_worker *k = l->worker;
 
 	if (l->cancelled) {
-		end_cancelled(q, l, now_ms);
+		lease_end_cancelled(q, l, now_ms);
 		return;
 	}
 	switch (l->kind) {
 	case QUEUE_ITEM_TASK:
-		requeue(q, l, now_ms);
+		lease_requeue(q, l, now_ms);
 		return;
 	case QUEUE_ITEM_BUILD:
 		if (l->resource->bit >= 0)
@@ -219,7 +219,7 @@ static bool init_failed(struct queues *q, struct queue_worker *k, const struct q
 {
 	char buf[32];
 
-	return queue_tell(q, QUEUE_DO_TELL, "init-failed", k->number, "%s: %s",
+	return queue_event_add(q, QUEUE_ORDER_EVENT, "init-failed", k->number, "%s: %s",
 		queue_worker_text(q, k->number, buf, sizeof(buf)), err->message);
 }
 
@@ -243,7 +243,7 @@ static void chore_ends(struct queues *q, struct queue_lease *l, struct queue_blo
 }
 
 /* queue.memory holds submits up. Outcomes of running tasks may exceed it, up to twice. */
-static struct queue_err *no_room(const struct queues *q, const struct queue_lease *l, size_t n)
+static struct queue_err *no_room_err(const struct queues *q, const struct queue_lease *l, size_t n)
 {
 	return queue_err_printf(STATUS_RESOURCE_EXHAUSTED, l->worker->number, (int64_t)l->task->id,
 		"there is no room for its value of %zu bytes: payloads and results that are not "
@@ -251,7 +251,7 @@ static struct queue_err *no_room(const struct queues *q, const struct queue_leas
 		n, q->bytes);
 }
 
-static struct queue_err *failure(const struct queues *q, const struct queue_worker *k,
+static struct queue_err *failure_err(const struct queues *q, const struct queue_worker *k,
 	const struct queue_task *t, const struct queue_failure *f)
 {
 	int64_t task = t ? (int64_t)t->id : -1;
@@ -275,7 +275,7 @@ enum status queue_finish(struct queues *q, void *holder, int64_t lease,
 	if (!l)
 		return STATUS_ABORTED;
 	if (l->cancelled) {
-		end_cancelled(q, l, now_ms);
+		lease_end_cancelled(q, l, now_ms);
 		return lease_next_work(q, k, STATUS_ABORTED, now_ms);
 	}
 	if (!queue_bytes_ok(value))
@@ -286,7 +286,7 @@ enum status queue_finish(struct queues *q, void *holder, int64_t lease,
 	t = l->task;
 	if (t && !queue_task_fits(q, t, value->len)) {
 		free(v);
-		err = no_room(q, l, value->len);
+		err = no_room_err(q, l, value->len);
 		queue_lease_end(q, l, now_ms);
 		queue_task_fail(q, t, err, now_ms);
 	} else if (t) {
@@ -311,10 +311,10 @@ enum status queue_fail(struct queues *q, void *holder, int64_t lease, const stru
 	if (!l)
 		return STATUS_ABORTED;
 	if (l->cancelled) {
-		end_cancelled(q, l, now_ms);
+		lease_end_cancelled(q, l, now_ms);
 		return lease_next_work(q, k, STATUS_ABORTED, now_ms);
 	}
-	err = failure(q, k, t, f);
+	err = failure_err(q, k, t, f);
 	if (err && t && f->retryable)
 		absorbed = queue_blame(q, t, f->blame, now_ms);
 	if (!err || absorbed < 0 || (l->kind == QUEUE_ITEM_INIT && !init_failed(q, k, err))) {
@@ -323,10 +323,10 @@ enum status queue_fail(struct queues *q, void *holder, int64_t lease, const stru
 	}
 	if (absorbed) {
 		if (!queue_deaths_reached(q, t))
-			queue_tell(q, QUEUE_DO_TELL, "put-back", k->number,
+			queue_event_add(q, QUEUE_ORDER_EVENT, "put-back", k->number,
 				"task %lld is put back: %s", (long long)t->id, err->message);
 		queue_err_unref(err);
-		requeue(q, l, now_ms);
+		lease_requeue(q, l, now_ms);
 	} else if (t) {
 		queue_lease_end(q, l, now_ms);
 		queue_task_fail(q, t, err, now_ms);
@@ -352,7 +352,7 @@ void queue_holder_gone(struct queues *q, void *holder, uint64_t now_ms)
 {
 	struct queue_link *l, *tmp;
 
-	LINK_FOREACH(l, tmp, holders(q, holder))
+	LINK_FOREACH(l, tmp, leases_of_holder(q, holder))
 	{
 		struct queue_lease *lease = container_of(l, struct queue_lease, by_holder);
 		struct queue_worker *k = lease->worker;
@@ -431,7 +431,7 @@ void queue_item(const struct queue_lease *l, struct queue_item_view *ret)
 
 /* --- time */
 
-static void too_long(struct queues *q, struct queue_lease *l, uint64_t now_ms)
+static void task_too_long(struct queues *q, struct queue_lease *l, uint64_t now_ms)
 {
 	queue_lease_fail(q, l,
 		queue_err_printf(STATUS_DEADLINE_EXCEEDED, l->worker->number, (int64_t)l->task->id,
@@ -440,7 +440,7 @@ static void too_long(struct queues *q, struct queue_lease *l, uint64_t now_ms)
 		now_ms);
 }
 
-static void no_answer(struct queues *q, struct queue_lease *l, uint64_t now_ms)
+static void call_unanswered(struct queues *q, struct queue_lease *l, uint64_t now_ms)
 {
 	char why[64];
 	struct queue_worker *k = l->worker;
@@ -464,13 +464,13 @@ void queue_lease_due(struct queues *q, struct queue_lease *l, uint64_t now_ms)
 	if (l->cancelled) {
 		if (!link_in(&k->kills))
 			link_add(&q->kills, &k->kills);
-		queue_tell(q, QUEUE_DO_TELL, "cancel-kill", k->number,
+		queue_event_add(q, QUEUE_ORDER_EVENT, "cancel-kill", k->number,
 			"%s goes on with what was cancelled for %llu ms: it is killed",
 			queue_worker_text(q, k->number, buf, sizeof(buf)),
 			(unsigned long long)q->opt.cancel_grace_ms);
 	} else if (l->task) {
-		too_long(q, l, now_ms);
+		task_too_long(q, l, now_ms);
 	} else if (l->member) {
-		no_answer(q, l, now_ms);
+		call_unanswered(q, l, now_ms);
 	}
 }

@@ -11,12 +11,23 @@
  * step cannot do without is allocated early: a wait for work has its lease, and each lease and wait
  * has room among the deadlines.
  *
- * queue.c: waits, steps, time; index.c: tasks and leases by number; bytes.c: bytes and errors;
- * due.c: deadlines; name.c: queues, sets and lanes; task.c: a task's life; submit.c: room and
- * joins; fetch.c: outcomes; cancel.c: cancellation and errors of queues; worker.c: workers and what
- * each gets; lease.c: leases and how they end; death.c: tasks with which workers die; blame.c:
- * which failures are absorbed; resource.c, call.c: these; next.c: queue_next(); restore.c: the
- * journal.
+ *   queue.c      waits, steps, time
+ *   submit.c     room for tasks, and joins
+ *   fetch.c      outcomes
+ *   cancel.c     cancellation, and errors of queues
+ *   worker.c     workers, and what each gets
+ *   lease.c      leases, and how they end
+ *   death.c      tasks with which workers die
+ *   blame.c      which failures are absorbed
+ *   resource.c   resources
+ *   call.c       calls to all workers
+ *   orders.c     queue_next_order()
+ *   restore.c    the journal: read into the machine, and written again
+ *   task.c       a task's life
+ *   lanes.c      queues by name, sets, lanes
+ *   index.c      tasks and leases by number
+ *   deadlines.c  a heap of deadlines
+ *   bytes.c      bytes and errors
  */
 
 #include "agent/queue/machine/queue.h"
@@ -320,7 +331,7 @@ void queue_due_set(struct queue_dues *d, size_t *place, enum queue_due_kind kind
 
 struct queue_event {
 	struct queue_link link;
-	enum queue_what what;
+	enum queue_order_what what;
 	int worker;
 	const char *event;
 	char text[];
@@ -364,7 +375,7 @@ struct queues {
 			      reported */
 	uint64_t alone_ms; /* since when tasks are queued, and no worker asks for or has work;
 			      UINT64_MAX: not now */
-	/* for queue_next() */
+	/* for queue_next_order() */
 	struct queue_link tells, kills, events;
 	size_t n_events;
 	struct queue_note *notes;
@@ -510,7 +521,7 @@ bool queue_deaths_reached(const struct queues *q, const struct queue_task *t);
 void queue_died_with(const struct queue_worker *k, struct queue_task *t);
 /* Never NULL. */
 struct queue_err *queue_deaths_err(const struct queues *q, const struct queue_task *t);
-void queue_tell_put_back(
+void queue_event_put_back(
 	struct queues *q, const struct queue_worker *k, int64_t task, const char *why);
 /* The lease's connection is gone, and its task is about to be put back. */
 void queue_dropped(struct queues *q, const struct queue_lease *l);
@@ -547,7 +558,7 @@ void queue_pool_mend(struct queues *q, uint64_t now_ms);
 
 /* next.c */
 /* False: the event is lost, for lack of memory, or because too many wait. */
-bool queue_tell(struct queues *q, enum queue_what what, const char *event, int worker,
+bool queue_event_add(struct queues *q, enum queue_order_what what, const char *event, int worker,
 	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 /* The whole journal must be written again. */
 void queue_note_all(struct queues *q);

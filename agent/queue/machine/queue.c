@@ -104,7 +104,7 @@ bool queue_wait_park(
 	return true;
 }
 
-static void unpark(struct queues *q, struct queue_wait *w)
+static void wait_unpark(struct queues *q, struct queue_wait *w)
 {
 	link_del(&w->link);
 	if (w->deadline_ms == UINT64_MAX)
@@ -119,7 +119,7 @@ static void wait_take_out(struct queues *q, struct queue_wait *w)
 {
 	struct queue *of = w->of;
 
-	unpark(q, w);
+	wait_unpark(q, w);
 	link_del(&w->over);
 	switch (w->kind) {
 	case QUEUE_WAIT_SUBMIT:
@@ -313,7 +313,7 @@ void queue_close(struct queues *q, uint64_t now_ms)
 
 /* --- stop and go */
 
-static void stop_list(struct queues *q, struct queue_link *list)
+static void waits_stop(struct queues *q, struct queue_link *list)
 {
 	struct queue_link *l, *tmp;
 
@@ -338,14 +338,14 @@ void queue_stop(struct queues *q, enum status status, const char *text, bool fin
 	q->final |= final;
 	LINK_FOREACH(l, tmp, &q->all)
 	{
-		stop_list(q, &container_of(l, struct queue, all)->waits);
+		waits_stop(q, &container_of(l, struct queue, all)->waits);
 	}
-	stop_list(q, &q->fetches);
-	stop_list(q, &q->cancels);
-	stop_list(q, &q->calls);
+	waits_stop(q, &q->fetches);
+	waits_stop(q, &q->cancels);
+	waits_stop(q, &q->calls);
 	for (size_t i = 0; i < q->n_workers; i++)
 		if (q->workers[i])
-			stop_list(q, &q->workers[i]->waits);
+			waits_stop(q, &q->workers[i]->waits);
 }
 
 void queue_go(struct queues *q)
@@ -355,7 +355,7 @@ void queue_go(struct queues *q)
 
 /* --- time */
 
-static void late(struct queues *q, struct queue_wait *w)
+static void wait_too_late(struct queues *q, struct queue_wait *w)
 {
 	switch (w->kind) {
 	case QUEUE_WAIT_SUBMIT:
@@ -382,17 +382,17 @@ static void late(struct queues *q, struct queue_wait *w)
 	}
 }
 
-static void stall(struct queues *q, uint64_t now_ms)
+static void report_stall(struct queues *q, uint64_t now_ms)
 {
 	if (q->opt.stall_ms < 0 || !q->n[QUEUE_RUNNING] || q->quiet_ms == UINT64_MAX ||
 		now_ms - q->quiet_ms < (uint64_t)q->opt.stall_ms)
 		return;
-	queue_tell(q, QUEUE_DO_STALL, "stall", -1, "no task has ended for %llu s; %zu run",
+	queue_event_add(q, QUEUE_ORDER_STALL, "stall", -1, "no task has ended for %llu s; %zu run",
 		(unsigned long long)(now_ms - q->quiet_ms) / 1000, q->n[QUEUE_RUNNING]);
 	q->quiet_ms = UINT64_MAX;
 }
 
-static void nobody(struct queues *q, uint64_t now_ms)
+static void fail_without_workers(struct queues *q, uint64_t now_ms)
 {
 	struct queue_link *l, *tmp;
 	struct queue_err *e;
@@ -402,7 +402,7 @@ static void nobody(struct queues *q, uint64_t now_ms)
 		return;
 	e = queue_err_printf(STATUS_UNAVAILABLE, -1, -1, "no worker has taken work for %llu s",
 		(unsigned long long)(now_ms - q->alone_ms) / 1000);
-	queue_tell(q, QUEUE_DO_TELL, "no-worker", -1, "%s", e->message);
+	queue_event_add(q, QUEUE_ORDER_EVENT, "no-worker", -1, "%s", e->message);
 	q->alone_ms = UINT64_MAX;
 	LINK_FOREACH(l, tmp, &q->all)
 	{
@@ -435,13 +435,13 @@ uint64_t queue_expire(struct queues *q, uint64_t now_ms)
 		const struct queue_due *d = &q->dues.heap[0];
 
 		if (d->kind == QUEUE_DUE_WAIT)
-			late(q, container_of(d->place, struct queue_wait, place));
+			wait_too_late(q, container_of(d->place, struct queue_wait, place));
 		else
 			queue_lease_due(
 				q, container_of(d->place, struct queue_lease, place), now_ms);
 	}
-	stall(q, now_ms);
-	nobody(q, now_ms);
+	report_stall(q, now_ms);
+	fail_without_workers(q, now_ms);
 	queue_settle(q, now_ms);
 	return queue_due_ms(q);
 }

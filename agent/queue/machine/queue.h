@@ -10,8 +10,8 @@
  * wait is over at once (the call returns true), or queue_over() returns it later, once, after some
  * step. In both cases the caller answers and calls queue_wait_fini(); until then everything the
  * wait points to stays. queue_over() returns waits in the order in which they were decided.
- * queue_next() returns, in the same way, what the caller must do (kill a worker, tell people, write
- * the journal). No function calls back.
+ * queue_next_order() returns, in the same way, what the caller must do (kill a worker, report an
+ * event, write the journal). No function calls back.
  *
  * Guarantees: an accepted task is never lost: it is queued, leased, or over, and its outcome stays
  * until it is released. It is leased to one holder at a time. It runs at least once unless it is
@@ -65,7 +65,7 @@ struct queue_options {
 	uint64_t call_timeout_ms, answer_timeout_ms;
 	bool pool;    /* a worker that dies breaks all calls until queue_whole(); one that does not
 			 answer, until its call has ended */
-	bool journal; /* return QUEUE_DO_RECORD */
+	bool journal; /* return QUEUE_ORDER_RECORD */
 };
 
 _must_check_ int queues_new(const struct queue_options *opt, struct queues **ret);
@@ -224,14 +224,15 @@ bool queue_answer(const struct queue_call *c, size_t i, struct queue_answer *ret
 /* --- workers: numbers from 0, chosen by the caller */
 
 /* Its process began. init: what it must do first (NULL: nothing). serves: calls (and, in a pool,
- * queue_whole()) wait for it even before it has asked for work. 0 or -ENOMEM. */
+ * queue_whole()) wait for it even before it has asked for work. 0, -ENOMEM, or -EINVAL: its number
+ * is 65535 or more. */
 _must_check_ int queue_worker_started(struct queues *q, int worker, int start,
 	const struct queue_bytes *init, bool serves, uint64_t now_ms);
 /* The worker's name in texts ("worker:0"), copied; without it "worker 3". 0 or -ENOMEM. */
 _must_check_ int queue_worker_name(struct queues *q, int worker, const char *name);
 /* Its process is gone: puts its leases back. why: for people ("killed by SIGKILL"). on_purpose: a
- * person or queue_next() ended it, so its death does not count. again: another process of it will
- * follow. */
+ * person or queue_next_order() ended it, so its death does not count. again: another process of it
+ * will follow. */
 void queue_worker_gone(struct queues *q, int worker, const char *why, bool on_purpose, bool again,
 	uint64_t now_ms);
 /* It makes a call itself before it has asked for work: other calls leave it out until it asks. */
@@ -312,16 +313,16 @@ uint64_t queue_expire(struct queues *q, uint64_t now_ms);
 /* When to call queue_expire(); any step may change it. */
 uint64_t queue_due_ms(const struct queues *q);
 
-enum queue_what {
-	QUEUE_DO_NOTHING,
-	QUEUE_DO_CANCEL, /* tell `worker` that `lease` is cancelled, with `text` as the reason; if
-			    queue_over() has not yet returned the lease, only after that */
-	QUEUE_DO_KILL,	 /* `worker` goes on with a cancelled task: end it, and start it again */
-	QUEUE_DO_TELL,	 /* report `event` with `text`; worker -1: of the group */
-	QUEUE_DO_STALL,	 /* the same, and save the stacks of the workers that hold leases */
-	QUEUE_DO_RECORD, /* write `record` to the journal */
-	QUEUE_DO_RECORD_LOST, /* a record was lost for lack of memory: write a new journal */
-	QUEUE_DO_STALE, /* the same, at any time: the journal has tasks that need not be kept */
+enum queue_order_what {
+	QUEUE_ORDER_NOTHING,
+	QUEUE_ORDER_CANCEL, /* tell `worker` that `lease` is cancelled, with `text` as the reason;
+			    if queue_over() has not yet returned the lease, only after that */
+	QUEUE_ORDER_KILL,   /* `worker` goes on with a cancelled task: end it, and start it again */
+	QUEUE_ORDER_EVENT,  /* report `event` with `text`; worker -1: of the group */
+	QUEUE_ORDER_STALL,  /* the same, and save the stacks of the workers that hold leases */
+	QUEUE_ORDER_RECORD, /* write `record` to the journal */
+	QUEUE_ORDER_RECORD_LOST, /* a record was lost for lack of memory: write a new journal */
+	QUEUE_ORDER_STALE, /* the same, at any time: the journal has tasks that need not be kept */
 };
 
 /* Changes of tasks, resources and queues; together they restore a machine. */
@@ -354,20 +355,20 @@ struct queue_record {
 	bool flag;
 };
 
-struct queue_do {
-	enum queue_what what;
+struct queue_order {
+	enum queue_order_what what;
 	int worker;
 	int64_t lease;
 	/* "put-back", "task-failed", "cancel-kill", "stall", "no-worker", "pool-broken";
 	 * "init-failed": `worker` failed its init, and gets no work */
 	const char *event;
 	char text[512];
-	struct queue_record record; /* borrowed until the next queue_next() */
+	struct queue_record record; /* borrowed until the next queue_next_order() */
 };
-/* The next thing to do, in order; NOTHING when all is done. The record of a change comes before the
- * waits that it ends. So the caller takes all of queue_next(), writes the records, and only then
- * answers the waits of queue_over(). */
-enum queue_what queue_next(struct queues *q, struct queue_do *ret);
+/* The next order; NOTHING when there is none. The record of a change comes before the waits that it
+ * ends: so the caller takes all orders, writes the records, and only then answers the waits of
+ * queue_over(). */
+enum queue_order_what queue_next_order(struct queues *q, struct queue_order *ret);
 
 /* Applies a record to a new machine, before its first step. 0; -EINVAL: the record does not fit,
  * and is ignored; -ENOMEM. */

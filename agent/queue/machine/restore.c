@@ -253,7 +253,7 @@ static bool dump_resource(const struct queues *q, uint64_t *cursor, struct queue
 /* The records of a task, in order. */
 enum { SAY_SUBMIT, SAY_TRY, SAY_OVER, SAY_RELEASE, SAY_N };
 
-static bool says(const struct queue_task *t, unsigned what, enum queue_record_kind *ret)
+static bool task_has_record(const struct queue_task *t, unsigned what, enum queue_record_kind *ret)
 {
 	bool decided = queue_task_is_over(t) || (t->state == QUEUE_RUNNING && t->lease->cancelled);
 	unsigned state = decided ? (t->state == QUEUE_RUNNING ? t->lease->becomes : t->state) : 0;
@@ -304,7 +304,7 @@ static bool dump_task(const struct queues *q, uint64_t *cursor, struct queue_rec
 		if (!t)
 			return false;
 		n.task = (int64_t)t->id;
-		if (says(t, what++, &n.kind) && queue_describe(q, &n, ret)) {
+		if (task_has_record(t, what++, &n.kind) && queue_describe(q, &n, ret)) {
 			/* A reported error is no longer its queue's. */
 			ret->flag = ret->flag && (n.kind != QUEUE_REC_FAIL || is_pending(q, t));
 			break;

@@ -7,7 +7,7 @@
 
 enum limit { ROOM, MAX, RESULTS, BYTES };
 
-static enum limit limit_of(const struct queues *q, const struct queue_new *n)
+static enum limit limit_reached(const struct queues *q, const struct queue_new *n)
 {
 	size_t over = q->n[QUEUE_SUCCEEDED] + q->n[QUEUE_FAILED] + q->n[QUEUE_CANCELLED];
 
@@ -21,7 +21,7 @@ static enum limit limit_of(const struct queues *q, const struct queue_new *n)
 	return ROOM;
 }
 
-static struct queue_err *full(const struct queues *q, enum limit l, size_t bytes)
+static struct queue_err *full_err(const struct queues *q, enum limit l, size_t bytes)
 {
 	if (l == MAX)
 		return queue_err_printf(STATUS_RESOURCE_EXHAUSTED, -1, -1,
@@ -89,7 +89,7 @@ static bool submit_go_on(struct queues *q, struct queue_wait *w, uint64_t now_ms
 
 	while (w->accepted < w->n) {
 		const struct queue_new *n = &tasks[w->accepted];
-		enum limit l = limit_of(q, n);
+		enum limit l = limit_reached(q, n);
 
 		if (l == MAX)
 			return false;
@@ -98,7 +98,7 @@ static bool submit_go_on(struct queues *q, struct queue_wait *w, uint64_t now_ms
 			if (queue_live(q->n) && !(l == BYTES && n->payload.len > q->opt.bytes))
 				return false;
 			queue_submit_end(
-				q, w, STATUS_RESOURCE_EXHAUSTED, full(q, l, n->payload.len));
+				q, w, STATUS_RESOURCE_EXHAUSTED, full_err(q, l, n->payload.len));
 			return true;
 		}
 		s = submit_accept(q, w, n, now_ms, &err);
@@ -152,7 +152,7 @@ void queue_submit_late(struct queues *q, struct queue_wait *w)
 			STATUS_RESOURCE_EXHAUSTED, -1, -1, "the queue is being joined");
 	} else {
 		n = (const struct queue_new *)first->more + first->accepted;
-		err = full(q, limit_of(q, n), n->payload.len);
+		err = full_err(q, limit_reached(q, n), n->payload.len);
 	}
 	queue_submit_end(q, w, STATUS_RESOURCE_EXHAUSTED, err);
 }
@@ -166,7 +166,7 @@ void queue_submit_exempt(struct queues *q, struct queue_wait *w)
 			STATUS_CANCELLED, -1, -1, "the queue has failed: %s", of->error->message));
 }
 
-static struct queue_err *invalid(const char *queue, const struct queue_new *tasks, size_t n)
+static struct queue_err *invalid_err(const char *queue, const struct queue_new *tasks, size_t n)
 {
 	if (!queue_name_ok(queue, true))
 		return queue_err_printf(STATUS_INVALID_ARGUMENT, -1, -1,
@@ -188,7 +188,8 @@ static struct queue_err *invalid(const char *queue, const struct queue_new *task
 	return NULL;
 }
 
-static struct queue_err *unknown(struct queues *q, const struct queue_new *tasks, size_t n)
+static struct queue_err *unknown_err(
+	const struct queues *q, const struct queue_new *tasks, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		for (size_t j = 0; j < tasks[i].n_needs; j++)
@@ -226,9 +227,9 @@ static bool submit_refused(struct queues *q, struct queue_wait *w, const char *q
 		queue_wait_end_text(q, w, STATUS_FAILED_PRECONDITION, "the queues are closed");
 		return true;
 	}
-	e = invalid(queue, tasks, n);
+	e = invalid_err(queue, tasks, n);
 	if (!e)
-		e = unknown(q, tasks, n);
+		e = unknown_err(q, tasks, n);
 	if (e)
 		queue_wait_end(q, w, e->code, e);
 	return e != NULL;
@@ -250,7 +251,7 @@ static struct queue *wait_in(struct queues *q, struct queue_wait *w, const char 
 	return of;
 }
 
-static bool held_up(const struct queue *of, const struct queue_wait *w)
+static bool is_held_up(const struct queue *of, const struct queue_wait *w)
 {
 	return of->error || (of->n_joins && !w->exempt);
 }
@@ -285,7 +286,7 @@ bool queue_submit(struct queues *q, struct queue_wait *w, const char *queue,
 	of->n_waiting++;
 	q->n_waiting++;
 	queue_dirty(q, of);
-	if (!held_up(of, w))
+	if (!is_held_up(of, w))
 		link_add(&q->room, &w->over);
 	else if (of->error && exempt && of->n[QUEUE_RUNNING])
 		queue_submit_exempt(q, w);
@@ -298,7 +299,7 @@ bool queue_submit(struct queues *q, struct queue_wait *w, const char *queue,
 
 /* --- joins */
 
-static bool join(struct queues *q, struct queue_wait *w, const char *queue, bool done,
+static bool join_begin(struct queues *q, struct queue_wait *w, const char *queue, bool done,
 	uint64_t deadline_ms, uint64_t now_ms)
 {
 	struct queue *of;
@@ -335,13 +336,13 @@ static bool join(struct queues *q, struct queue_wait *w, const char *queue, bool
 bool queue_join(struct queues *q, struct queue_wait *w, const char *queue, uint64_t deadline_ms,
 	uint64_t now_ms)
 {
-	return join(q, w, queue, false, deadline_ms, now_ms);
+	return join_begin(q, w, queue, false, deadline_ms, now_ms);
 }
 
 bool queue_done(struct queues *q, struct queue_wait *w, const char *queue, uint64_t deadline_ms,
 	uint64_t now_ms)
 {
-	return join(q, w, queue, true, deadline_ms, now_ms);
+	return join_begin(q, w, queue, true, deadline_ms, now_ms);
 }
 
 void queue_raise(struct queues *q, struct queue_wait *w, struct queue_err *e)
@@ -395,7 +396,7 @@ void queue_check(struct queues *q, struct queue *of)
 	{
 		struct queue_wait *w = container_of(l, struct queue_wait, link);
 
-		if (w->kind == QUEUE_WAIT_SUBMIT && !link_in(&w->over) && !held_up(of, w))
+		if (w->kind == QUEUE_WAIT_SUBMIT && !link_in(&w->over) && !is_held_up(of, w))
 			link_add(&q->room, &w->over);
 	}
 	queue_forget(q, of);

@@ -28,7 +28,7 @@ const char *queue_worker_text(const struct queues *q, int worker, char *buf, siz
 	return buf;
 }
 
-static struct queue_worker *get(struct queues *q, int worker)
+static struct queue_worker *worker_get(struct queues *q, int worker)
 {
 	struct queue_worker *k = queue_worker_find(q, worker);
 	size_t n = (size_t)worker + 1;
@@ -58,7 +58,7 @@ static struct queue_worker *get(struct queues *q, int worker)
 
 int queue_worker_name(struct queues *q, int worker, const char *name)
 {
-	struct queue_worker *k = get(q, worker);
+	struct queue_worker *k = worker_get(q, worker);
 	char *copy = strdup(name);
 
 	if (!k || !copy) {
@@ -71,7 +71,7 @@ int queue_worker_name(struct queues *q, int worker, const char *name)
 }
 
 /* The process is gone, and the resources that it built with it. */
-static void unbuild(struct queue_worker *k)
+static void worker_forget_built(struct queue_worker *k)
 {
 	k->ready = k->building = k->failed = 0;
 	for (int i = 0; k->errors && i < QUEUE_RESOURCES_MAX; i++) {
@@ -90,7 +90,7 @@ void queue_workers_fini(struct queues *q)
 
 		if (!k)
 			continue;
-		unbuild(k);
+		worker_forget_built(k);
 		free(k->errors);
 		free(k->dropped);
 		free(k->name);
@@ -101,12 +101,7 @@ void queue_workers_fini(struct queues *q)
 
 /* --- giving out work */
 
-static bool has_no_chore_of_its_own(const struct queue_worker *k)
-{
-	return k->init_state == QUEUE_INIT_NONE && !k->building && link_empty(&k->calls);
-}
-
-static void idle(struct queues *q, struct queue_wait *w, bool is)
+static void wait_set_idle(struct queues *q, struct queue_wait *w, bool is)
 {
 	if (w->any == is)
 		return;
@@ -125,7 +120,7 @@ void queue_work_unpark(struct queues *q, struct queue_wait *w)
 	if (!k)
 		return;
 	k->n_waits--;
-	idle(q, w, false);
+	wait_set_idle(q, w, false);
 	queue_lease_free(q, w->more);
 	w->more = NULL;
 }
@@ -151,7 +146,7 @@ static void give_task(struct queues *q, struct queue_wait *w, struct queue_task 
 		queue_due_set(&q->dues, &l->place, QUEUE_DUE_LEASE, now_ms + (uint64_t)limit);
 }
 
-static bool can(const struct queue_worker *k, const struct queue_set *s)
+static bool can_do(const struct queue_worker *k, const struct queue_set *s)
 {
 	return !(s->mask & ~k->ready);
 }
@@ -165,7 +160,7 @@ bool queue_match_task(struct queues *q, struct queue_task *t, uint64_t now_ms)
 	{
 		struct queue_wait *w = container_of(l, struct queue_wait, over);
 
-		if (can(w->of, s)) {
+		if (can_do(w->of, s)) {
 			give_task(q, w, t, now_ms);
 			return true;
 		}
@@ -179,7 +174,7 @@ static bool take_task(
 	struct queue_task *best = NULL;
 
 	for (const struct queue_set *s = q->sets; s; s = s->next)
-		if (s->n_heap && can(k, s)) {
+		if (s->n_heap && can_do(k, s)) {
 			struct queue_task *t = s->heap[0]->queued.first;
 
 			best = best && best->seq < t->seq ? best : t;
@@ -189,7 +184,7 @@ static bool take_task(
 	return best != NULL;
 }
 
-static struct queue_member *to_call(const struct queue_worker *k)
+static struct queue_member *next_call(const struct queue_worker *k)
 {
 	struct queue_member *m = LINK_FIRST(&k->calls, struct queue_member, link);
 
@@ -200,7 +195,7 @@ static void give_chore(
 	struct queues *q, struct queue_worker *k, struct queue_wait *w, uint64_t now_ms)
 {
 	struct queue_resource *r = queue_to_build(q, k);
-	struct queue_member *m = to_call(k);
+	struct queue_member *m = next_call(k);
 	struct queue_lease *l = w->more;
 
 	if (k->init_state == QUEUE_INIT_DUE) {
@@ -235,7 +230,8 @@ static bool is_at_chore(const struct queue_worker *k)
 
 static bool has_chores(const struct queues *q, const struct queue_worker *k)
 {
-	return is_at_chore(k) || !has_no_chore_of_its_own(k) || queue_to_build(q, k);
+	return is_at_chore(k) || k->init_state != QUEUE_INIT_NONE || k->building ||
+	       !link_empty(&k->calls) || queue_to_build(q, k);
 }
 
 void queue_worker_feed(struct queues *q, struct queue_worker *k, uint64_t now_ms)
@@ -250,9 +246,9 @@ void queue_worker_feed(struct queues *q, struct queue_worker *k, uint64_t now_ms
 	{
 		w = container_of(l, struct queue_wait, link);
 		if (chores)
-			idle(q, w, false);
+			wait_set_idle(q, w, false);
 		else if (!w->any && !take_task(q, k, w, now_ms))
-			idle(q, w, true);
+			wait_set_idle(q, w, true);
 	}
 }
 
@@ -260,7 +256,7 @@ void queue_worker_feed(struct queues *q, struct queue_worker *k, uint64_t now_ms
 
 static bool work_refused(struct queues *q, struct queue_wait *w, int worker)
 {
-	struct queue_worker *k = get(q, worker);
+	struct queue_worker *k = worker_get(q, worker);
 
 	if (!k) {
 		bool wrong = worker < 0 || worker >= QUEUE_WORKERS_MAX;
@@ -316,7 +312,7 @@ bool queue_work(struct queues *q, struct queue_wait *w, int worker, void *holder
 int queue_worker_started(struct queues *q, int worker, int start, const struct queue_bytes *init,
 	bool serves, uint64_t now_ms)
 {
-	struct queue_worker *k = get(q, worker);
+	struct queue_worker *k = worker_get(q, worker);
 	struct queue_blob *b = NULL;
 
 	if (!k)
@@ -353,7 +349,7 @@ static void gone_leases(
 			if (!on_purpose)
 				queue_died_with(k, t);
 			if (!queue_deaths_reached(q, t))
-				queue_tell_put_back(q, k, (int64_t)t->id, why);
+				queue_event_put_back(q, k, (int64_t)t->id, why);
 		}
 		queue_lease_lost(q, l, now_ms);
 	}
@@ -391,7 +387,7 @@ void queue_worker_gone(
 		gone_leases(q, k, why, on_purpose, now_ms);
 		gone_calls(q, k, why);
 		link_del(&k->kills);
-		unbuild(k);
+		worker_forget_built(k);
 	}
 	queue_fail_hopeless(q, now_ms);
 	queue_settle(q, now_ms);

@@ -62,11 +62,11 @@ static void over(struct queue_wait *w)
 
 static void drain(void)
 {
-	struct queue_do d;
+	struct queue_order d;
 	struct queue_wait *w;
 
 	do {
-		while (queue_next(q, &d) != QUEUE_DO_NOTHING)
+		while (queue_next_order(q, &d) != QUEUE_ORDER_NOTHING)
 			;
 		w = queue_over(q);
 		if (w)

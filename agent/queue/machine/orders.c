@@ -4,8 +4,8 @@
 
 #include <stdarg.h>
 
-bool queue_tell(
-	struct queues *q, enum queue_what what, const char *event, int worker, const char *fmt, ...)
+bool queue_event_add(struct queues *q, enum queue_order_what what, const char *event, int worker,
+	const char *fmt, ...)
 {
 	struct queue_event *e;
 	char text[512];
@@ -26,14 +26,14 @@ bool queue_tell(
 	return true;
 }
 
-static void drop_notes(struct queues *q)
+static void notes_drop(struct queues *q)
 {
 	for (size_t i = 0; i < q->n_notes; i++)
 		free(q->notes[q->first_note + i].name);
 	q->first_note = q->n_notes = 0;
 }
 
-static int reserve(struct queues *q)
+static int notes_reserve(struct queues *q)
 {
 	size_t cap = q->cap_notes ? q->cap_notes * 2 : 64;
 	void *p;
@@ -81,10 +81,10 @@ void queue_note(struct queues *q, enum queue_record_kind kind, int64_t task, con
 		return;
 	if (name)
 		copy = strdup(name);
-	if ((name && !copy) || reserve(q) < 0) {
+	if ((name && !copy) || notes_reserve(q) < 0) {
 		/* The journal is written again, and includes this. */
 		free(copy);
-		drop_notes(q);
+		notes_drop(q);
 		q->lost_note = true;
 		return;
 	}
@@ -93,7 +93,7 @@ void queue_note(struct queues *q, enum queue_record_kind kind, int64_t task, con
 
 void queue_next_fini(struct queues *q)
 {
-	drop_notes(q);
+	notes_drop(q);
 	free(q->notes);
 	free(q->note_name);
 	while (!link_empty(&q->events)) {
@@ -184,7 +184,7 @@ bool queue_describe(const struct queues *q, const struct queue_note *n, struct q
 	return true;
 }
 
-static bool next_note(struct queues *q, struct queue_do *ret)
+static bool next_note(struct queues *q, struct queue_order *ret)
 {
 	while (q->n_notes) {
 		struct queue_note n = q->notes[q->first_note];
@@ -194,14 +194,14 @@ static bool next_note(struct queues *q, struct queue_do *ret)
 		free(q->note_name);
 		q->note_name = n.name;
 		if (queue_describe(q, &n, &ret->record)) {
-			ret->what = QUEUE_DO_RECORD;
+			ret->what = QUEUE_ORDER_RECORD;
 			return true;
 		}
 	}
 	return false;
 }
 
-static bool next_event(struct queues *q, struct queue_do *ret)
+static bool next_event(struct queues *q, struct queue_order *ret)
 {
 	struct queue_event *e = LINK_FIRST(&q->events, struct queue_event, link);
 
@@ -217,35 +217,35 @@ static bool next_event(struct queues *q, struct queue_do *ret)
 	return true;
 }
 
-static void next_cancel(struct queue_lease *l, struct queue_do *ret)
+static void next_cancel(struct queue_lease *l, struct queue_order *ret)
 {
 	link_del(&l->tell);
-	ret->what = QUEUE_DO_CANCEL;
+	ret->what = QUEUE_ORDER_CANCEL;
 	ret->worker = l->worker->number;
 	ret->lease = l->id;
 	snprintf(ret->text, sizeof(ret->text), "%s", l->why ? l->why->message : "");
 }
 
-enum queue_what queue_next(struct queues *q, struct queue_do *ret)
+enum queue_order_what queue_next_order(struct queues *q, struct queue_order *ret)
 {
 	struct queue_lease *l;
 	struct queue_worker *k;
 
-	ret->what = QUEUE_DO_NOTHING;
+	ret->what = QUEUE_ORDER_NOTHING;
 	ret->worker = -1;
 	ret->lease = -1;
 	ret->event = "";
 	ret->text[0] = '\0';
 	if (q->lost_note) {
 		q->lost_note = false;
-		ret->what = QUEUE_DO_RECORD_LOST;
+		ret->what = QUEUE_ORDER_RECORD_LOST;
 		return ret->what;
 	}
 	if (next_note(q, ret))
 		return ret->what;
 	if (q->stale_notes) {
 		q->stale_notes = false;
-		ret->what = QUEUE_DO_STALE;
+		ret->what = QUEUE_ORDER_STALE;
 		return ret->what;
 	}
 	l = LINK_FIRST(&q->tells, struct queue_lease, tell);
@@ -258,7 +258,7 @@ enum queue_what queue_next(struct queues *q, struct queue_do *ret)
 	k = LINK_FIRST(&q->kills, struct queue_worker, kills);
 	if (k) {
 		link_del(&k->kills);
-		ret->what = QUEUE_DO_KILL;
+		ret->what = QUEUE_ORDER_KILL;
 		ret->worker = k->number;
 	}
 	return ret->what;

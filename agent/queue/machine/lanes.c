@@ -16,7 +16,7 @@ struct queue *queue_find(const struct queues *q, const char *name)
 	return NULL;
 }
 
-static size_t tasks_of(const struct queue *of)
+static size_t n_tasks(const struct queue *of)
 {
 	size_t n = 0;
 
@@ -26,12 +26,12 @@ static size_t tasks_of(const struct queue *of)
 }
 
 /* True when only a loss, or the count of tasks put back, is left. */
-static bool is_empty(const struct queue *of)
+static bool queue_is_empty(const struct queue *of)
 {
-	return !tasks_of(of) && !of->keepers && link_empty(&of->waits) && !of->error;
+	return !n_tasks(of) && !of->keepers && link_empty(&of->waits) && !of->error;
 }
 
-static void forget(struct queues *q, struct queue *of)
+static void queue_free(struct queues *q, struct queue *of)
 {
 	while (!link_empty(&of->lanes))
 		queue_lane_put(q, LINK_FIRST(&of->lanes, struct queue_lane, link));
@@ -45,26 +45,26 @@ static void forget(struct queues *q, struct queue *of)
 
 void queue_forget(struct queues *q, struct queue *of)
 {
-	if (is_empty(of) && !of->loss && !of->put_back)
-		forget(q, of);
+	if (queue_is_empty(of) && !of->loss && !of->put_back)
+		queue_free(q, of);
 }
 
 /* Makes room by freeing the oldest queue that has only a loss or a count left; counts go first. */
-static void make_room(struct queues *q)
+static void queues_make_room(struct queues *q)
 {
 	struct queue *oldest = NULL;
 
 	for (struct queue_link *l = q->all.next; l != &q->all; l = l->next) {
 		struct queue *of = container_of(l, struct queue, all);
 
-		if ((of->loss || of->put_back) && is_empty(of) &&
+		if ((of->loss || of->put_back) && queue_is_empty(of) &&
 			(!oldest || of->loss_order < oldest->loss_order))
 			oldest = of;
 	}
 	if (!oldest)
 		return;
 	queue_loss_told(q, oldest);
-	forget(q, oldest);
+	queue_free(q, oldest);
 }
 
 struct queue *queue_get(struct queues *q, const char *name, enum status *ret)
@@ -75,7 +75,7 @@ struct queue *queue_get(struct queues *q, const char *name, enum status *ret)
 	if (of)
 		return of;
 	if (q->by_name.n >= QUEUE_QUEUES_MAX)
-		make_room(q);
+		queues_make_room(q);
 	of = q->by_name.n < QUEUE_QUEUES_MAX && chain_reserve(&q->by_name) == 0
 		     ? calloc(1, sizeof(*of))
 		     : NULL;
@@ -193,7 +193,7 @@ static int lane_free_number(struct queues *q, size_t *ret)
 	return 0;
 }
 
-static int reserve(struct queue_set *s)
+static int set_reserve(struct queue_set *s)
 {
 	size_t cap = s->cap ? s->cap * 2 : 4;
 	void *p;
@@ -226,7 +226,7 @@ struct queue_lane *queue_lane_get(struct queues *q, struct queue *of, struct que
 			return n;
 		}
 	}
-	if (reserve(set) < 0 || lane_free_number(q, &at) < 0)
+	if (set_reserve(set) < 0 || lane_free_number(q, &at) < 0)
 		return NULL;
 	n = calloc(1, sizeof(*n));
 	if (!n)
@@ -258,39 +258,39 @@ void queue_lane_put(struct queues *q, struct queue_lane *l)
 
 /* --- the lanes of a set, by their first tasks */
 
-static bool before(const struct queue_lane *a, const struct queue_lane *b)
+static bool lane_before(const struct queue_lane *a, const struct queue_lane *b)
 {
 	return a->queued.first->seq < b->queued.first->seq;
 }
 
-static void place(struct queue_set *s, size_t at, struct queue_lane *l)
+static void lane_place(struct queue_set *s, size_t at, struct queue_lane *l)
 {
 	s->heap[at] = l;
 	l->place = at;
 }
 
-static void up(struct queue_set *s, size_t at, struct queue_lane *l)
+static void lane_up(struct queue_set *s, size_t at, struct queue_lane *l)
 {
-	while (at && before(l, s->heap[(at - 1) / 2])) {
-		place(s, at, s->heap[(at - 1) / 2]);
+	while (at && lane_before(l, s->heap[(at - 1) / 2])) {
+		lane_place(s, at, s->heap[(at - 1) / 2]);
 		at = (at - 1) / 2;
 	}
-	place(s, at, l);
+	lane_place(s, at, l);
 }
 
-static void down(struct queue_set *s, size_t at, struct queue_lane *l)
+static void lane_down(struct queue_set *s, size_t at, struct queue_lane *l)
 {
 	for (;;) {
 		size_t child = 2 * at + 1;
 
-		if (child + 1 < s->n_heap && before(s->heap[child + 1], s->heap[child]))
+		if (child + 1 < s->n_heap && lane_before(s->heap[child + 1], s->heap[child]))
 			child++;
-		if (child >= s->n_heap || !before(s->heap[child], l))
+		if (child >= s->n_heap || !lane_before(s->heap[child], l))
 			break;
-		place(s, at, s->heap[child]);
+		lane_place(s, at, s->heap[child]);
 		at = child;
 	}
-	up(s, at, l);
+	lane_up(s, at, l);
 }
 
 void queue_lane_moved(struct queue_lane *l)
@@ -299,21 +299,21 @@ void queue_lane_moved(struct queue_lane *l)
 	size_t from = l->place;
 
 	if (l->queued.first && from != QUEUE_NO_PLACE) {
-		down(s, from, l);
+		lane_down(s, from, l);
 	} else if (l->queued.first) {
 		s->n_heap++;
-		up(s, s->n_heap - 1, l);
+		lane_up(s, s->n_heap - 1, l);
 	} else if (from != QUEUE_NO_PLACE) {
 		l->place = QUEUE_NO_PLACE;
 		if (from != --s->n_heap)
-			down(s, from, s->heap[s->n_heap]);
+			lane_down(s, from, s->heap[s->n_heap]);
 	}
 }
 
 void queue_names_fini(struct queues *q)
 {
 	while (!link_empty(&q->all))
-		forget(q, LINK_FIRST(&q->all, struct queue, all));
+		queue_free(q, LINK_FIRST(&q->all, struct queue, all));
 	while (q->sets)
 		set_free(q, q->sets);
 	chain_fini(&q->by_name);

@@ -23,22 +23,22 @@ void queue_due_unreserve(struct queue_dues *d)
 	d->reserved--;
 }
 
-static void put(struct queue_dues *d, size_t at, struct queue_due due)
+static void heap_put(struct queue_dues *d, size_t at, struct queue_due due)
 {
 	d->heap[at] = due;
 	*due.place = at;
 }
 
-static void up(struct queue_dues *d, size_t at, struct queue_due due)
+static void heap_up(struct queue_dues *d, size_t at, struct queue_due due)
 {
 	while (at && d->heap[(at - 1) / 2].at > due.at) {
-		put(d, at, d->heap[(at - 1) / 2]);
+		heap_put(d, at, d->heap[(at - 1) / 2]);
 		at = (at - 1) / 2;
 	}
-	put(d, at, due);
+	heap_put(d, at, due);
 }
 
-static void down(struct queue_dues *d, size_t at, struct queue_due due)
+static void heap_down(struct queue_dues *d, size_t at, struct queue_due due)
 {
 	for (;;) {
 		size_t child = 2 * at + 1;
@@ -47,10 +47,10 @@ static void down(struct queue_dues *d, size_t at, struct queue_due due)
 			child++;
 		if (child >= d->n || d->heap[child].at >= due.at)
 			break;
-		put(d, at, d->heap[child]);
+		heap_put(d, at, d->heap[child]);
 		at = child;
 	}
-	up(d, at, due);
+	heap_up(d, at, due);
 }
 
 void queue_due_set(struct queue_dues *d, size_t *place, enum queue_due_kind kind, uint64_t at)
@@ -64,12 +64,12 @@ void queue_due_set(struct queue_dues *d, size_t *place, enum queue_due_kind kind
 			return;
 		*place = QUEUE_NO_PLACE;
 		if (from != --d->n)
-			down(d, from, d->heap[d->n]);
+			heap_down(d, from, d->heap[d->n]);
 	} else if (*place == QUEUE_NO_PLACE) {
 		assert(d->n < d->reserved);
 		d->n++;
-		up(d, d->n - 1, due);
+		heap_up(d, d->n - 1, due);
 	} else {
-		down(d, *place, due);
+		heap_down(d, *place, due);
 	}
 }
