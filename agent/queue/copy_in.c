@@ -62,11 +62,16 @@ bool dispatch_has_records(const struct supervisor *sv, const json_t *edition)
 /* --- records ------------------------------------------------------------------------------------
  */
 
+static int run_dir(const struct dispatch *d)
+{
+	return open(supervisor_dir(d->sv), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
 /* A copy begins; the file that it will replace stays until then. */
 static int copy_open(struct dispatch *d, const json_t *p)
 {
 	struct dispatch_copy *c = &d->copy_in;
-	int dir = open(supervisor_dir(d->sv), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int dir = run_dir(d);
 
 	if (dir < 0)
 		return -errno;
@@ -83,7 +88,7 @@ static int copy_open(struct dispatch *d, const json_t *p)
 static int copy_is_whole(struct dispatch *d)
 {
 	struct dispatch_copy *c = &d->copy_in;
-	int dir = open(supervisor_dir(d->sv), O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+	int dir = run_dir(d), r = 0;
 
 	if (dir < 0)
 		return -errno;
@@ -132,7 +137,7 @@ json_t *dispatch_hear_records(struct supervisor *sv, const json_t *p)
 
 void dispatch_copy_in_end(struct dispatch *d, bool keep)
 {
-	int dir = open(supervisor_dir(d->sv), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int dir = run_dir(d);
 
 	close_fd(d->copy_in.fd);
 	d->copy_in.fd = -1;

@@ -66,9 +66,7 @@ static void edition_tell(struct dispatch *d, int error)
 			"queue.edition: %s: answers of the work queue wait until it can be written",
 			strerror(error));
 	log_msg(error ? LOG_WARNING : LOG_NOTICE, "%s", text);
-	if (supervisor_events(d->sv))
-		events_add(supervisor_events(d->sv), error ? "journal-failed" : "journal-written",
-			supervisor_attempt(d->sv), -1, NULL, "%s", text);
+	dispatch_event(d, error ? "journal-failed" : "journal-written", text);
 }
 
 /* Whether all records and the edition's name are in this host's files. */
@@ -144,9 +142,7 @@ static void copy_failed(struct dispatch *d, const char *why)
 		"host %.64s has no copy of the work queue, which is lost with this host: %.300s",
 		d->deputy, why);
 	log_warning("%s", text);
-	if (supervisor_events(d->sv))
-		events_add(supervisor_events(d->sv), "journal-not-copied",
-			supervisor_attempt(d->sv), -1, NULL, "%s", text);
+	dispatch_event(d, "journal-not-copied", text);
 	snprintf(d->unable, sizeof(d->unable), "%s", d->deputy);
 	copy_changed(d, NULL);
 }

@@ -35,11 +35,7 @@ static int journal_number_of(void *arg, const char *name)
 
 static void journal_on_event(void *arg, const char *event, const char *text)
 {
-	const struct dispatch *d = arg;
-
-	if (supervisor_events(d->sv))
-		events_add(supervisor_events(d->sv), event, supervisor_attempt(d->sv), -1, NULL,
-			"%s", text);
+	dispatch_event(arg, event, text);
 }
 
 int dispatch_journal_open(struct dispatch *d, struct error *err)

@@ -166,6 +166,7 @@ void dispatch_group_do(struct dispatch *d, const struct queue_order *order)
 
 	switch (order->what) {
 	case QUEUE_ORDER_CANCEL:
+		dispatch_stream_cancelled(d, order);
 		order_worker(d, order->worker, COMMONS_CANCEL, "");
 		break;
 	case QUEUE_ORDER_KILL:
@@ -182,10 +183,7 @@ void dispatch_group_do(struct dispatch *d, const struct queue_order *order)
 	case QUEUE_ORDER_STALL:
 		save_stalled(d, order);
 		break;
-	case QUEUE_ORDER_NOTHING:
-	case QUEUE_ORDER_RECORD:
-	case QUEUE_ORDER_RECORD_LOST:
-	case QUEUE_ORDER_STALE:
+	default:
 		break;
 	}
 }

@@ -17,20 +17,13 @@
 
 #define TASKS_OF_A_HEAD INT64_C(1000000000)
 
-static void elected_tell(struct dispatch *d, const char *event, const char *text)
-{
-	if (supervisor_events(d->sv))
-		events_add(supervisor_events(d->sv), event, supervisor_attempt(d->sv), -1, NULL,
-			"%s", text);
-}
-
 /* A machine without tasks. Without memory the one before stays. */
 static void elected_renew(struct dispatch *d)
 {
 	struct queues *fresh;
 
 	if (queues_new(&d->options, &fresh) < 0) {
-		log_error("out of memory: the work queue does not begin anew");
+		log_error("out of memory: the work queue keeps the tasks of the time before");
 		return;
 	}
 	queues_free(d->q);
@@ -38,12 +31,12 @@ static void elected_renew(struct dispatch *d)
 	d->group->n_workers = 0;
 	d->group->lost = d->group->await_coordinators = false;
 	loop_timer_disarm(d->group->grace);
-	d->stopping[0] = '\0';
+	dispatch_waits_go(d);
 	d->timer_ms = UINT64_MAX;
 	loop_timer_disarm(d->timer);
 }
 
-/* Says who had the tasks of the head before, where these are gone. */
+/* The tasks of the head before are gone: notes which host had them. */
 static void elected_lost(struct dispatch *d, const struct hosts_lead *lead)
 {
 	const char *host = json_get_string(lead->edition, "host", lead->before);
@@ -60,7 +53,7 @@ static void elected_lost(struct dispatch *d, const struct hosts_lead *lead)
 	snprintf(text, sizeof(text),
 		"the work queue begins without the tasks of the head before: %s", d->lost);
 	log_warning("%s", text);
-	elected_tell(d, "queue-lost", text);
+	dispatch_event(d, "queue-lost", text);
 }
 
 static void elected_take_over(struct dispatch *d, const struct hosts_lead *lead)
@@ -84,7 +77,7 @@ static void elected_take_over(struct dispatch *d, const struct hosts_lead *lead)
 	dispatch_copy_in_end(d, has);
 	if (dispatch_journal_open(d, &err) < 0) {
 		log_error("the work queue is not durable: %s", err.text);
-		elected_tell(d, "journal-failed", err.text);
+		dispatch_event(d, "journal-failed", err.text);
 		return;
 	}
 	dispatch_copy_begin(d, has ? json_get_string(lead->edition, "name", "") : "");
@@ -115,13 +108,11 @@ void dispatch_lead(struct supervisor *sv, const struct hosts_lead *lead)
 
 	if (!d)
 		return;
-	if (d->elected && lead) {
-		d->commons = lead->commons;
-		elected_take_over(d, lead);
-	} else if (d->elected && d->commons) {
+	if (d->elected && !lead && d->commons)
 		dispatch_step_down(d);
-	}
 	d->commons = lead ? lead->commons : NULL;
+	if (d->elected && lead)
+		elected_take_over(d, lead);
 }
 
 bool dispatch_refuses_lost(struct dispatch *d, struct varlink_call *call, int64_t task)

@@ -9,7 +9,6 @@
 
 struct dispatch_stream {
 	LIST_ENTRY(dispatch_stream) link;
-	struct dispatch *d;
 	struct varlink_call *call;
 	int worker;
 };
@@ -76,9 +75,7 @@ int dispatch_cancels(struct varlink_call *call, json_t *p, void *arg)
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return dispatch_no_memory(call);
-	*s = (struct dispatch_stream){
-		.d = endpoint->d, .call = call, .worker = sharing_slot_of(call)
-	};
+	*s = (struct dispatch_stream){ .call = call, .worker = sharing_slot_of(call) };
 	LIST_INSERT_HEAD(&endpoint->d->streams, s, link);
 	varlink_call_on_gone(call, stream_gone, s);
 	(void)varlink_notify_text(call, "{}", 2);

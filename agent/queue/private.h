@@ -20,8 +20,8 @@
  *   elected.c         the queue of a group whose head etcd elects
  *   copy_out.c        a deputy's copy of the journal: what it gets, and what waits for it
  *   copy_in.c         the copy that this host keeps as a deputy
- *   group_hooks.c     workers and the group (group_hooks.h), with fail_queue.c, effects.c,
- * job_json.c
+ *   group_hooks.c     workers and the group (group_hooks.h), and beside it fail_queue.c,
+ *                     effects.c and job_json.c
  *
  * Each change of the machine is followed by dispatch_run(), which carries out the machine's orders,
  * answers calls, and sets the timer. The journal is written once in a turn of the loop, before the
@@ -146,6 +146,8 @@ void dispatch_run(struct dispatch *d);
 /* Runs it later in this turn of the loop: after many steps, or when calls must not be answered yet.
  */
 void dispatch_run_soon(struct dispatch *d);
+/* Adds an event of the group to the run's events. */
+void dispatch_event(const struct dispatch *d, const char *event, const char *text);
 
 /* durable.c: all but the first do nothing without a journal. */
 _must_check_ int dispatch_journal_open(struct dispatch *d, struct error *err);

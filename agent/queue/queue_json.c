@@ -177,15 +177,12 @@ void dispatch_text_item(
 
 json_t *dispatch_error_json(const struct dispatch *d, const struct queue_error *e)
 {
-	json_t *p = json_object();
+	struct json_writer t = { .data = NULL };
+	json_t *p = NULL;
 
-	json_put_string(p, "code", status_name(e->code));
-	json_put_string(p, "message", e->message ? e->message : "");
-	if (e->details && *e->details)
-		json_put_string(p, "details", e->details);
-	if (e->worker >= 0)
-		json_put_string(p, "worker", dispatch_worker_name(d, e->worker));
-	if (e->task >= 0)
-		json_put_int(p, "task", e->task);
+	dispatch_text_error(d, &t, e);
+	if (!t.failed)
+		p = json_loadb(t.data, t.len, 0, NULL);
+	json_writer_fini(&t);
 	return p;
 }

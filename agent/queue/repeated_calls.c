@@ -6,6 +6,7 @@
  * few thousand answers: each number belongs to one of many sets, and a set keeps the newest.
  */
 #include "agent/queue/private.h"
+#include "common/base/hash_chain.h"
 #include "common/text/json.h"
 
 #include <string.h>
@@ -26,13 +27,9 @@ struct dispatch_repeated {
 /* The key depends on the queue, so that one number may be used for several queues. */
 uint64_t dispatch_repeat_key(int64_t number, const char *queue)
 {
-	uint64_t key = (uint64_t)number;
+	uint64_t key = (uint64_t)number ^ chain_hash(queue, strlen(queue));
 
-	if (!number)
-		return 0;
-	for (; *queue; queue++)
-		key = (key ^ (unsigned char)*queue) * UINT64_C(1099511628211);
-	return key ? key : 1;
+	return !number ? 0 : key ? key : 1;
 }
 
 static struct repeated_answer *repeated_set(const struct dispatch *d, uint64_t key)

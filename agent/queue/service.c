@@ -16,21 +16,19 @@
 static void do_orders(struct dispatch *d)
 {
 	while (queue_next_order(d->q, &d->order) != QUEUE_ORDER_NOTHING) {
-		if (d->order.what == QUEUE_ORDER_RECORD) {
+		switch (d->order.what) {
+		case QUEUE_ORDER_RECORD:
 			dispatch_journal_add(d, &d->order.record);
-			continue;
-		}
-		if (d->order.what == QUEUE_ORDER_RECORD_LOST) {
+			break;
+		case QUEUE_ORDER_RECORD_LOST:
 			dispatch_journal_lost(d);
-			continue;
-		}
-		if (d->order.what == QUEUE_ORDER_STALE) {
+			break;
+		case QUEUE_ORDER_STALE:
 			dispatch_journal_stale(d);
-			continue;
+			break;
+		default:
+			dispatch_group_do(d, &d->order);
 		}
-		if (d->order.what == QUEUE_ORDER_CANCEL)
-			dispatch_stream_cancelled(d, &d->order);
-		dispatch_group_do(d, &d->order);
 	}
 }
 
@@ -74,6 +72,13 @@ void dispatch_run(struct dispatch *d)
 	} while (d->again);
 	d->running = false;
 	set_timer(d);
+}
+
+void dispatch_event(const struct dispatch *d, const char *event, const char *text)
+{
+	if (supervisor_events(d->sv))
+		events_add(supervisor_events(d->sv), event, supervisor_attempt(d->sv), -1, NULL,
+			"%s", text);
 }
 
 static void run_deferred(void *arg)

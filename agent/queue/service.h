@@ -13,6 +13,4 @@
 #include "agent/supervise/feature.h"
 #include "common/varlink/server.h"
 
-struct dispatch;
-
 extern const struct feature queue_feature;

@@ -24,7 +24,7 @@ enum { ROOM_FIRST = 4096 };
 /* --- checksum -----------------------------------------------------------------------------------
  */
 
-/* CRC-32 as of ISO 3309, four bits at a time. */
+/* CRC-32 as of ISO 3309, eight bytes at a time: records may be long. */
 static uint32_t crc32_add(uint32_t crc, const void *data, size_t len)
 {
 	static uint32_t table[8][256];

@@ -54,7 +54,8 @@ DEFINE_CLEANUP(struct journal *, journal_free)
 /* Copies a record of QUEUE_ORDER_RECORD. Without memory, the file is rewritten later, and
  * journal_room() refuses until then. */
 void journal_add(struct journal *j, const struct queue_record *r);
-/* QUEUE_ORDER_RECORD_LOST: the machine could not make a record, for this errno. The same follows. */
+/* QUEUE_ORDER_RECORD_LOST: the machine could not make a record, for this errno. The same follows.
+ */
 void journal_lost(struct journal *j, int error);
 /* QUEUE_ORDER_STALE: the file has records that must not stay. It is rewritten soon. */
 void journal_stale(struct journal *j);
