@@ -20,7 +20,7 @@
 
 enum {
 	MARK_BITS = 48,	 /* of a position, below the number of this host's lead */
-	AGAIN_MS = 1000, /* between two tries to save an edition */
+	RETRY_MS = 1000, /* between two tries to save an edition */
 };
 
 /* --- answers ------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ static void edition_note(struct dispatch *d)
 	json_t *edition;
 
 	if (!edition_saved(d)) {
-		loop_timer_arm(d->again_timer, AGAIN_MS);
+		loop_timer_arm(d->retry_timer, RETRY_MS);
 		return;
 	}
 	edition = json_pack("{s:s, s:s, s:s*}", "name", d->edition, "host", supervisor_host(d->sv),
@@ -197,8 +197,8 @@ void dispatch_copy_end(struct dispatch *d)
 {
 	d->copies = false;
 	d->unsaved = 0;
-	if (d->again_timer)
-		loop_timer_disarm(d->again_timer);
+	if (d->retry_timer)
+		loop_timer_disarm(d->retry_timer);
 }
 
 void dispatch_deputy(struct supervisor *sv, const char *host)
@@ -214,7 +214,7 @@ void dispatch_deputy(struct supervisor *sv, const char *host)
 	copy_heard(d);
 }
 
-void dispatch_copy_again(struct dispatch *d)
+void dispatch_copy_retry(struct dispatch *d)
 {
 	char host[sizeof(d->unable)];
 

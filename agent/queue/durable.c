@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The journal of a durable queue: which file it is, what it is called for people, and one commit in
+ * each turn of the loop.
+ */
 #include "agent/queue/journal/journal.h"
 #include "agent/queue/private.h"
 #include "common/base/log.h"

@@ -133,7 +133,7 @@ void dispatch_order(struct supervisor *sv, struct worker *w, const char *what, c
 		save_own(g, w, why);
 }
 
-/* Does so on the host of the worker that the machine means. */
+/* Has the order carried out on the host of that worker. */
 static void order_worker(struct dispatch *d, int worker, const char *what, const char *why)
 {
 	struct worker *w = commons_worker(d->commons, worker);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reports the life of the workers and of the group to the machine. */
 #include "agent/queue/group_hooks_private.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"
@@ -193,7 +194,7 @@ void dispatch_begin(struct supervisor *sv)
 	for (int i = 0; i < g->n_workers; i++)
 		if (g->workers[i].alive || !slot_takes_part(g->d, i))
 			worker_gone(g, i, "is gone", true, slot_takes_part(g->d, i));
-	dispatch_copy_again(g->d);
+	dispatch_copy_retry(g->d);
 	dispatch_waits_go(g->d);
 	queue_unfail(g->d->q, loop_now_ms());
 	queue_go(g->d->q);

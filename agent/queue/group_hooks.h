@@ -24,7 +24,8 @@ void dispatch_worker_ended(struct supervisor *sv, struct worker *w);
 void dispatch_worker_over(struct supervisor *sv, struct worker *w);
 /* The group is being stopped; its goal says what follows. */
 void dispatch_stopping(struct supervisor *sv);
-/* Does that (agent/sharing/commons.h) to a worker of this host. */
+/* Carries out an order (COMMONS_CANCEL and others, agent/sharing/commons.h) on a worker of this
+ * host. */
 void dispatch_order(struct supervisor *sv, struct worker *w, const char *what, const char *why);
 /* The job is over. */
 void dispatch_over(struct supervisor *sv);

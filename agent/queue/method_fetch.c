@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Fetch, FetchMany: outcomes of tasks, in as many answers as their bytes need. */
 #include "agent/queue/private.h"
 #include "common/text/json.h"
 
@@ -121,8 +122,13 @@ int dispatch_fetch_many(struct varlink_call *call, const struct flat *p, void *a
 		if (dispatch_refuses_lost(d, call, ids[i]))
 			return 0;
 	x = dispatch_wait_new(d, call, answer_many);
-	if (!x || !dispatch_wait_charge(x, n * FETCH_WAIT_BYTES))
+	if (!x)
 		return 0;
+	if (!dispatch_wait_charge(x, n * FETCH_WAIT_BYTES)) {
+		dispatch_wait_drop(x);
+		return sharing_fail(call, STATUS_RESOURCE_EXHAUSTED,
+			"more than %d bytes of calls wait already", DISPATCH_WAITING_BYTES);
+	}
 	x->workers = endpoint->workers;
 	x->release = opt.release;
 	x->ids = TAKE_PTR(ids);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* List, Stats. */
 #include "agent/queue/private.h"
 #include "common/text/json.h"
 

@@ -85,14 +85,9 @@ static bool copy_tasks(struct dispatch_wait *x)
 		size += copy_size(&tasks[i]);
 		n_needs += tasks[i].n_needs;
 	}
-	x->kept = size <= DISPATCH_WAITING_BYTES &&
-				  x->d->waiting_bytes <= DISPATCH_WAITING_BYTES - size
-			  ? malloc(size)
-			  : NULL;
+	x->kept = dispatch_wait_charge(x, size) ? malloc(size) : NULL;
 	if (!x->kept)
 		return false;
-	x->kept_bytes = size;
-	x->d->waiting_bytes += size;
 	needs = x->kept;
 	to = (char *)(needs + n_needs);
 	for (size_t i = 0; i < x->n; i++)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The tables of methods, what many of them need, and the small ones. */
 #include "agent/queue/private.h"
 #include "common/text/base64.h"
 #include "common/text/json.h"
@@ -48,7 +49,7 @@ int dispatch_refuse(struct varlink_call *call, int r, const struct error *err)
 {
 	if (r != -EINVAL)
 		return dispatch_no_memory(call);
-	return sharing_fail_missing(NULL, call, STATUS_INVALID_ARGUMENT, err->text, NULL, 0);
+	return sharing_fail(call, STATUS_INVALID_ARGUMENT, "%s", err->text);
 }
 
 int dispatch_ids(struct varlink_call *call, const json_t *list, int64_t **ret, size_t *ret_n)

@@ -81,7 +81,7 @@ struct dispatch {
 	bool durable;		/* it has a journal while it leads, and there is a place for that */
 	bool over;		/* the job has ended */
 	struct hosts_lead lead; /* elected: while this host leads, or when it did last */
-	uint64_t leads;		/* how often it has */
+	uint64_t leads;		/* how often this host has begun to lead */
 	char lost[256];		/* why the tasks of the head before are gone; "": they are not */
 	/* The deputy's copy of the journal. */
 	bool copies; /* this host leads, and its queue is durable */
@@ -91,7 +91,7 @@ struct dispatch {
 	char deputy[80];				       /* its host; "": none */
 	char unable[80]; /* a deputy that could not keep a copy in this attempt; "": none */
 	int unsaved;	 /* errno: why the present edition cannot be saved; 0: it can */
-	struct loop_timer *again_timer; /* for it */
+	struct loop_timer *retry_timer; /* for saving it */
 	struct dispatch_copy copy_in;
 	struct queues *q;
 	struct queue_options options;
@@ -175,7 +175,7 @@ void dispatch_copy_replaced(void *arg);
 /* Tries again to save an edition. */
 void dispatch_copy_timer(void *arg);
 /* An attempt begins: a deputy that could not keep a copy may do so now. */
-void dispatch_copy_again(struct dispatch *d);
+void dispatch_copy_retry(struct dispatch *d);
 /* The hooks. */
 int dispatch_holds(const struct supervisor *sv, uint64_t *mark);
 void dispatch_deputy(struct supervisor *sv, const char *host);
@@ -196,8 +196,7 @@ struct dispatch_wait *dispatch_wait_new(
 	struct dispatch *d, struct varlink_call *call, void (*answer)(struct dispatch_wait *x));
 /* Frees x, whose step was not made. */
 void dispatch_wait_drop(struct dispatch_wait *x);
-/* Counts bytes that x takes while it waits. False when too many wait: it has dropped x and answered
- * the call. */
+/* Counts bytes that x takes while it waits. False: too many wait already. */
 _must_check_ bool dispatch_wait_charge(struct dispatch_wait *x, size_t bytes);
 /* The step of x was made. over: x is answered now, else when it is over. Returns 0. */
 int dispatch_wait_begun(struct dispatch_wait *x, bool over);

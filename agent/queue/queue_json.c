@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The types of io.elasticd.Queue as JSON. */
 #include "agent/queue/private.h"
 #include "common/text/json.h"
 

@@ -130,7 +130,7 @@ static int dispatch_new(struct supervisor *sv, struct error *err)
 	if (r == 0)
 		r = loop_timer_new(supervisor_loop(sv), on_timer, d, &d->timer);
 	if (r == 0)
-		r = loop_timer_new(supervisor_loop(sv), dispatch_copy_timer, d, &d->again_timer);
+		r = loop_timer_new(supervisor_loop(sv), dispatch_copy_timer, d, &d->retry_timer);
 	if (r < 0)
 		return error_set(err, r, "cannot make the work queue: %s", strerror(-r));
 	if (!d->elected)
@@ -158,7 +158,7 @@ static void dispatch_free(struct supervisor *sv)
 	dispatch_journal_close(d);
 	queues_free(d->q);
 	loop_timer_free(d->timer);
-	loop_timer_free(d->again_timer);
+	loop_timer_free(d->retry_timer);
 	json_writer_fini(&d->text);
 	dispatch_waits_free(d);
 	free(d);
@@ -193,8 +193,8 @@ static void dispatch_opened(struct supervisor *sv, int slot)
 /* --- the feature --------------------------------------------------------------------------------
  */
 
-/* In a group of several hosts the queue is about the workers of all, whom the hooks hosts_ are
- * about. */
+/* The queue of a group of several hosts follows the hooks hosts_..., which tell of the workers of
+ * all hosts; the queue of one host follows those that begin with own_ here. */
 static bool of_one_host(const struct supervisor *sv)
 {
 	return dispatch_of(sv) && !dispatch_of(sv)->several;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Calls that wait for the machine, from their step until their answer. */
 #include "agent/queue/private.h"
 #include "common/text/json.h"
 
@@ -18,7 +19,7 @@ static struct dispatch_wait *wait_alloc(struct dispatch *d)
 	return x;
 }
 
-static void wait_free(struct dispatch_wait *x)
+void dispatch_wait_drop(struct dispatch_wait *x)
 {
 	struct dispatch *d = x->d;
 
@@ -44,7 +45,7 @@ static void wait_gone(void *arg)
 		TAILQ_REMOVE(&d->ready, x, entry);
 	dispatch_repeat_remember(x);
 	queue_wait_fini(d->q, &x->wait, loop_now_ms());
-	wait_free(x);
+	dispatch_wait_drop(x);
 	dispatch_run_soon(d);
 }
 
@@ -54,7 +55,7 @@ struct dispatch_wait *dispatch_wait_new(
 	struct dispatch_wait *x;
 
 	if (d->stopping[0] && varlink_call_user(call)) {
-		sharing_fail_missing(NULL, call, STATUS_CANCELLED, d->stopping, NULL, 0);
+		sharing_fail(call, STATUS_CANCELLED, "%s", d->stopping);
 		return NULL;
 	}
 	x = wait_alloc(d);
@@ -72,21 +73,12 @@ struct dispatch_wait *dispatch_wait_new(
 	return x;
 }
 
-void dispatch_wait_drop(struct dispatch_wait *x)
-{
-	wait_free(x);
-}
-
 bool dispatch_wait_charge(struct dispatch_wait *x, size_t bytes)
 {
 	struct dispatch *d = x->d;
 
-	if (bytes > DISPATCH_WAITING_BYTES || d->waiting_bytes > DISPATCH_WAITING_BYTES - bytes) {
-		sharing_fail(x->call, STATUS_RESOURCE_EXHAUSTED,
-			"more than %d bytes of calls wait already", DISPATCH_WAITING_BYTES);
-		wait_free(x);
+	if (bytes > DISPATCH_WAITING_BYTES || d->waiting_bytes > DISPATCH_WAITING_BYTES - bytes)
 		return false;
-	}
 	x->kept_bytes += bytes;
 	d->waiting_bytes += bytes;
 	return true;
@@ -148,7 +140,7 @@ void dispatch_wait_over(struct dispatch_wait *x)
 	else
 		x->answer(x);
 	queue_wait_fini(d->q, &x->wait, d->now_ms);
-	wait_free(x);
+	dispatch_wait_drop(x);
 }
 
 void dispatch_waits_free(struct dispatch *d)
@@ -165,9 +157,9 @@ static void wait_cancel(struct dispatch_wait *x, const char *why)
 {
 	struct dispatch *d = x->d;
 
-	sharing_fail_missing(NULL, x->call, STATUS_CANCELLED, why, NULL, 0);
+	sharing_fail(x->call, STATUS_CANCELLED, "%s", why);
 	queue_wait_fini(d->q, &x->wait, loop_now_ms());
-	wait_free(x);
+	dispatch_wait_drop(x);
 }
 
 void dispatch_waits_stop(struct dispatch *d, const char *why)

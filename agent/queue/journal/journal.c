@@ -13,13 +13,13 @@
 #include <unistd.h>
 
 enum {
-	AGAIN_MS = 1000,	  /* between two tries to write */
+	RETRY_MS = 1000,	  /* between two tries to write */
 	KEEP_BYTES = 1 << 20,	  /* of the buffer's memory that stays after a write */
 	ALLOCATE_BYTES = 1 << 20, /* reserved in the file system at a time */
 	SLACK_BYTES = 64 << 10,	  /* reserved besides, for results of tasks */
 };
 
-void journal_tell(struct journal *j, const char *event, const char *fmt, ...)
+void journal_event(struct journal *j, const char *event, const char *fmt, ...)
 {
 	char text[512];
 	va_list ap;
@@ -106,12 +106,12 @@ static void clear_out(struct journal *j)
 static void set_failing(struct journal *j, int error)
 {
 	if (error && !j->failing)
-		journal_tell(j, "journal-failed",
+		journal_event(j, "journal-failed",
 			"%s: %s: results stay in memory until the file can be written, and new "
 			"tasks are refused",
 			j->path, strerror(error));
 	else if (!error && j->failing)
-		journal_tell(j, "journal-written", "%s can be written again", j->path);
+		journal_event(j, "journal-written", "%s can be written again", j->path);
 	j->failing = error;
 }
 
@@ -148,7 +148,7 @@ void journal_commit(struct journal *j)
 	if (r == 0)
 		clear_out(j);
 	else
-		journal_wake(j, AGAIN_MS);
+		journal_wake(j, RETRY_MS);
 	set_failing(j, -r);
 	start_sync(j);
 	journal_rewrite_consider(j);
@@ -249,7 +249,7 @@ static void on_synced(void *arg)
 	struct journal *j = arg;
 
 	if (j->sync.error)
-		journal_tell(j, "journal-failed", "%s: the disk could not write it: %s", j->path,
+		journal_event(j, "journal-failed", "%s: the disk could not write it: %s", j->path,
 			strerror(j->sync.error));
 	journal_rewrite_synced(j, j->sync.error);
 	if (j->sync.error)

@@ -63,7 +63,7 @@ struct journal {
 #define JOURNAL_BROKEN "queue.journal.broken"
 
 /* journal.c */
-__attribute__((format(printf, 3, 4))) void journal_tell(
+__attribute__((format(printf, 3, 4))) void journal_event(
 	struct journal *j, const char *event, const char *fmt, ...);
 /* The name of the worker in r, or NULL. */
 const char *journal_worker(const struct journal *j, const struct queue_record *r);

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the file of an earlier agent into the machine. A broken record is skipped if a valid one
+ * follows it; an end that cannot be read is removed.
+ */
 #include "agent/queue/journal/private.h"
 #include "common/base/safe_open.h"
 
@@ -148,7 +152,7 @@ static void report_tasks(struct journal *j)
 	queue_stats(j->opt.q, NULL, &s);
 	open = s.n[QUEUE_QUEUED] + s.n[QUEUE_RUNNING];
 	over = s.n[QUEUE_SUCCEEDED] + s.n[QUEUE_FAILED] + s.n[QUEUE_CANCELLED];
-	journal_tell(j, "journal-read",
+	journal_event(j, "journal-read",
 		"%s: %zu tasks are queued again, the results of %zu are kept", j->path, open, over);
 }
 
@@ -159,7 +163,7 @@ static void keep_broken(struct journal *j, const struct reading *r, uint64_t siz
 
 	unlinkat(j->dir_fd, JOURNAL_BROKEN, 0);
 	kept = linkat(j->dir_fd, JOURNAL_FILE, j->dir_fd, JOURNAL_BROKEN, 0) == 0;
-	journal_tell(j, "journal-broken",
+	journal_event(j, "journal-broken",
 		"%s: %zu records could not be read, and none from byte %" PRIu64 " of %" PRIu64
 		" on; the file was %s",
 		j->path, r->passed, r->good, size, kept ? "kept as " JOURNAL_BROKEN : "not kept");
@@ -179,7 +183,7 @@ static int reading_repair(struct journal *j, struct reading *r, uint64_t size, s
 	if (!whole && ftruncate(j->fd, (off_t)r->good) < 0)
 		return error_set(err, -errno, "%s: %s", j->path, strerror(errno));
 	if (!whole && !broken && size)
-		journal_tell(j, "journal-cut",
+		journal_event(j, "journal-cut",
 			"%s: its last %" PRIu64 " bytes are an incomplete record", j->path,
 			size - r->good);
 	j->size = r->good;

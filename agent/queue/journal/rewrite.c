@@ -18,7 +18,7 @@ enum {
 	CHECK_BYTES = 256 << 10, /* by which it grows, at least, between two checks */
 	CHUNK_BYTES = 256 << 10,
 	TASK_BYTES = 96,  /* of a task's records without payload and value */
-	LATER_MS = 30000, /* after a failure */
+	RETRY_MS = 30000, /* after a failure */
 };
 
 static uint64_t live_bytes(const struct journal *j)
@@ -50,20 +50,20 @@ void journal_rewrite_stop(struct journal *j)
 	j->rewrite.fd = -1;
 }
 
-/* Ends this rewrite: records still go to the present file, and the next try is LATER_MS later. */
+/* Ends this rewrite: records still go to the present file, and the next try is RETRY_MS later. */
 static void rewrite_later(struct journal *j)
 {
 	journal_rewrite_stop(j);
 	j->stale = true;
-	j->rewrite.not_before_ms = loop_now_ms() + LATER_MS;
-	journal_wake(j, LATER_MS);
+	j->rewrite.not_before_ms = loop_now_ms() + RETRY_MS;
+	journal_wake(j, RETRY_MS);
 }
 
 static void rewrite_failed(struct journal *j, int error)
 {
 	rewrite_later(j);
 	if (j->lost)
-		journal_tell(j, "journal-failed", "%s cannot be rewritten: %s", j->path,
+		journal_event(j, "journal-failed", "%s cannot be rewritten: %s", j->path,
 			strerror(error));
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A thread that waits for the disk, which may take seconds, so that the loop does not. */
 #include "agent/queue/journal/private.h"
 
 #include <errno.h>
