@@ -401,7 +401,7 @@ void queue_wait_end_text(
 bool queue_wait_claim(struct queues *q, struct queue_wait *w);
 void queue_watch_end(struct queue_watch *watches, size_t n);
 
-/* name.c */
+/* lanes.c */
 struct queue *queue_find(const struct queues *q, const char *name);
 /* NULL: no memory, or too many queues (*ret says which). */
 struct queue *queue_get(struct queues *q, const char *name, enum status *ret);
@@ -556,7 +556,7 @@ void queue_pool_break(struct queues *q, int worker, const char *why);
 void queue_pool_late(struct queues *q, struct queue_lease *l, const char *why);
 void queue_pool_mend(struct queues *q, uint64_t now_ms);
 
-/* next.c */
+/* orders.c */
 /* False: the event is lost, for lack of memory, or because too many wait. */
 bool queue_event_add(struct queues *q, enum queue_order_what what, const char *event, int worker,
 	const char *fmt, ...) __attribute__((format(printf, 5, 6)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* All queues fail, and a client outside the job comes later: the error that it gets, and how long
- * the error is kept. */
+/* All queues fail: which waits end with that, which error a client outside the job gets that comes
+ * later, and how long the error is kept. */
 #include "tests/unit/queue_test.h"
 
 static const struct queue_error ps = { STATUS_UNAVAILABLE, "ps:0 was killed by SIGKILL", "", 5,
@@ -36,7 +36,7 @@ static void all_fail(void)
 }
 
 /* The loss of "a" was not reported, that of "b" was, "c" has lost no task. */
-static void loses(bool anew)
+static void loses(bool rewritten)
 {
 	again();
 	outside_submits("a");
@@ -44,20 +44,20 @@ static void loses(bool anew)
 	all_fail();
 	ck_assert(is_told("b", true));
 	queue_unfail(q, now);
-	crashes(anew);
+	crashes(rewritten);
 }
 
 START_TEST(an_unreported_loss_waits_for_a_client_outside)
 {
 	opt.journal = true;
-	for (int anew = 0; anew < 2; anew++) {
-		loses(anew);
+	for (int rewritten = 0; rewritten < 2; rewritten++) {
+		loses(rewritten);
 		ck_assert(!is_told("b", true) && !is_told("c", true));
 		/* To a worker the queue is as new. */
 		ck_assert(!is_told("a", false));
 		ck_assert(is_told("a", true));
 		ck_assert(!is_told("a", true));
-		crashes(anew);
+		crashes(rewritten);
 		ck_assert(!is_told("a", true));
 	}
 }
@@ -159,7 +159,7 @@ START_TEST(the_oldest_of_too_many_losses_is_forgotten)
 	int64_t t;
 
 	opt.journal = true;
-	for (int anew = 0; anew < 2; anew++) {
+	for (int rewritten = 0; rewritten < 2; rewritten++) {
 		again();
 		/* A queue with more than a loss stays. */
 		outside_submits("first");
@@ -173,12 +173,38 @@ START_TEST(the_oldest_of_too_many_losses_is_forgotten)
 		queue_unfail(q, now);
 		submit_quietly("new");
 		ck_assert_int_eq(queue_keep(q, "newer"), STATUS_OK);
-		crashes(anew);
+		crashes(rewritten);
 		ck_assert(!is_told("q1", true) && !is_told("q2", true));
 		ck_assert(is_told("q3", true));
 		ck_assert(is_told("q1023", true));
 		ck_assert(is_told("first", true));
 	}
+}
+END_TEST
+
+START_TEST(a_loss_ends_all_waits_with_the_exit_code)
+{
+	struct ask *j, *f, *late;
+	int64_t l;
+
+	submit();
+	submit_as("b", &plain);
+	l = takes(0, 1);
+	j = join();
+	f = fetch(2);
+	queue_fail_all(q, &ps, 75, now);
+	ends(f, STATUS_UNAVAILABLE, "ps:0 was killed by SIGKILL");
+	ck_assert(f->w.failed_queue && f->w.exit_code == 75);
+	ends(j, STATUS_UNAVAILABLE, "ps:0 was killed by SIGKILL");
+	is(2, "cancelled: ps:0 was killed by SIGKILL");
+	late = submit_to("", &plain, EVER);
+	ends(late, STATUS_UNAVAILABLE, "ps:0 was killed by SIGKILL");
+	ck_assert_int_eq(late->w.exit_code, 75);
+	ends(done_of(""), STATUS_UNAVAILABLE, "ps:0 was killed by SIGKILL");
+	ck_assert_int_eq(finish_late(0, l), STATUS_ABORTED);
+	queue_unfail(q, now);
+	is_ok(join());
+	submit();
 }
 END_TEST
 
@@ -190,6 +216,7 @@ int main(void)
 	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, a_loss_ends_all_waits_with_the_exit_code);
 	tcase_add_test(t, an_unreported_loss_waits_for_a_client_outside);
 	tcase_add_test(t, a_loss_reported_to_a_worker_stays_for_clients_outside);
 	tcase_add_test(t, one_waiting_client_outside_gets_the_loss_for_all);

@@ -587,32 +587,6 @@ END_TEST
 static const struct queue_error ps = { STATUS_UNAVAILABLE, "ps:0 was killed by SIGKILL", "", 5,
 	-1 };
 
-START_TEST(a_loss_ends_all_waits_with_the_exit_code)
-{
-	struct ask *j, *f, *late;
-	int64_t l;
-
-	submit();
-	submit_as("b", &plain);
-	l = takes(0, 1);
-	j = join();
-	f = fetch(2);
-	queue_fail_all(q, &ps, 75, now);
-	ends(f, STATUS_UNAVAILABLE, "ps:0 was killed by SIGKILL");
-	ck_assert(f->w.failed_queue && f->w.exit_code == 75);
-	ends(j, STATUS_UNAVAILABLE, "ps:0 was killed by SIGKILL");
-	is(2, "cancelled: ps:0 was killed by SIGKILL");
-	late = submit_to("", &plain, EVER);
-	ends(late, STATUS_UNAVAILABLE, "ps:0 was killed by SIGKILL");
-	ck_assert_int_eq(late->w.exit_code, 75);
-	ends(done_of(""), STATUS_UNAVAILABLE, "ps:0 was killed by SIGKILL");
-	ck_assert_int_eq(finish_late(0, l), STATUS_ABORTED);
-	queue_unfail(q, now);
-	is_ok(join());
-	submit();
-}
-END_TEST
-
 START_TEST(a_stop_ends_all_waits_and_keeps_the_tasks)
 {
 	struct ask *w[6];
@@ -791,7 +765,6 @@ int main(void)
 	tcase_add_test(t, a_try_over_its_limit_fails_when_it_has_ended);
 	tcase_add_test(t, a_queue_ends_with_its_last_keeper);
 	tcase_add_test(t, closed_queues_accept_no_task_and_workers_get_closed);
-	tcase_add_test(t, a_loss_ends_all_waits_with_the_exit_code);
 	tcase_add_test(t, a_stop_ends_all_waits_and_keeps_the_tasks);
 	tcase_add_test(t, a_wait_that_ends_before_its_answer_does_no_harm);
 	tcase_add_test(t, the_count_of_put_back_tasks_survives_their_release);
