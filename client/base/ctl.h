@@ -105,9 +105,6 @@ int ctl_refused(
 /* Prints why ctl->socket cannot be connected to; r is a negative errno. Returns the exit status. */
 int ctl_cannot_connect(const struct ctl *ctl, int r, const struct error *err);
 
-/* The program behind ctl->socket, for messages. */
-const char *ctl_peer(const struct ctl *ctl);
-
 /* "the connection to elasticd broke", or what ssh says, for people. why may be NULL. */
 void ctl_explain_break(const struct ctl *ctl, const char *why, struct error *err);
 

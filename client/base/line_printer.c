@@ -86,7 +86,7 @@ static void write_time(const struct line_printer *p, const json_t *line, FILE *f
 	if (relative)
 		write_relative(us, digits, range_us > 0, f);
 	else
-		fprintf(f, "%s%s ", range_us > 0 ? "~" : "", time_text_iso_to(us, digits, buf));
+		fprintf(f, "%s%s ", range_us > 0 ? "~" : "", time_text_iso(us, digits, buf));
 }
 
 static void write_head(const struct line_printer *p, const json_t *line, bool is_err)

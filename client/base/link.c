@@ -107,7 +107,8 @@ int ctl_cannot_connect(const struct ctl *ctl, int r, const struct error *err)
 	return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON), "cannot reach elasticd: %s", err->text);
 }
 
-const char *ctl_peer(const struct ctl *ctl)
+/* The program behind ctl->socket, for messages. */
+static const char *peer_name(const struct ctl *ctl)
 {
 	return ctl->token ? "the job's agent" : "elasticd";
 }
@@ -121,7 +122,7 @@ void ctl_explain_break(const struct ctl *ctl, const char *why, struct error *err
 	if (ctl->remote.host && remote_said(&ctl->remote, said))
 		error_set(err, -ECONNRESET, "%s: %s", ctl->remote.host, said);
 	else
-		error_set(err, -ECONNRESET, "the connection to %s broke%s%s", ctl_peer(ctl),
+		error_set(err, -ECONNRESET, "the connection to %s broke%s%s", peer_name(ctl),
 			why ? ": " : "", why ? why : "");
 }
 
@@ -265,7 +266,7 @@ int ctl_explain(const struct ctl *ctl, const char *name, const json_t *p, struct
 		explain(brief, p, err);
 	}
 	if (!err->text[0])
-		error_set(err, -EREMOTEIO, "%s refused: %s", ctl_peer(ctl), brief);
+		error_set(err, -EREMOTEIO, "%s refused: %s", peer_name(ctl), brief);
 	if (!strcmp(brief, "DeadlineExceeded"))
 		status = CTL_TIMED_OUT;
 	return failed(ctl, status);
@@ -393,7 +394,7 @@ static int receive(struct ctl *ctl, struct varlink_sync *link, json_t **ret, boo
 		return broke(ctl, err->text[0] ? err->text : strerror(-r));
 	if (answer_check(varlink_sync_method(link), parameters, err) < 0)
 		return ctl_error(ctl, failed(ctl, CTL_REFUSED),
-			"%s gave an answer that cannot be used: %s", ctl_peer(ctl), err->text);
+			"%s gave an answer that cannot be used: %s", peer_name(ctl), err->text);
 	if (ret)
 		*ret = TAKE_PTR(parameters);
 	if (ret_more)
@@ -411,7 +412,7 @@ int ctl_send(struct ctl *ctl, struct varlink_sync *link, const char *method, jso
 	if (varlink_sync_send(link, full, parameters, more, &err) == 0)
 		return 0;
 	return ctl_error(
-		ctl, failed(ctl, CTL_NO_DAEMON), "cannot call %s: %s", ctl_peer(ctl), err.text);
+		ctl, failed(ctl, CTL_NO_DAEMON), "cannot call %s: %s", peer_name(ctl), err.text);
 }
 
 /* In a worker, tells the agent who we are, by the token. */

@@ -182,7 +182,7 @@ int job_file_load(const char *path, enum job_file_check wanted, struct job_file 
 	int r = yaml_read(path, &text, &len, &err);
 
 	if (r == 0)
-		r = yaml_parse_all(text, len, name, &f.doc, &keys, &err);
+		r = yaml_parse(text, len, name, &f.doc, &keys, &err);
 	if (r < 0 && r != -ENOMEM) {
 		r = keys.n ? yaml_marks_read(text, len, &marks) : 0;
 		r = r < 0 ? r : refuse(&f, name, &keys, &marks, err.text);

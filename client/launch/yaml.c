@@ -28,7 +28,6 @@ void yaml_problems_fini(struct yaml_problems *p)
 #if HAVE_YAML
 
 #include "client/launch/yaml_scalar.h"
-#include "common/base/quote.h"
 
 #include <yaml.h>
 
@@ -48,7 +47,7 @@ struct loader {
 	struct anchor *anchors;
 	size_t n_anchors;
 	size_t nodes;
-	struct yaml_problems *problems; /* NULL: stop at the first one */
+	struct yaml_problems *problems;
 };
 
 static int complain(struct loader *l, int code, const yaml_mark_t *mark, const char *text)
@@ -233,7 +232,6 @@ static int keep(struct loader *l, const yaml_mark_t *mark, const char *text)
 static int check_key(struct loader *l, const yaml_event_t *event, const json_t *object)
 {
 	const char *key = (const char *)event->data.scalar.value;
-	char text[QUOTE_MAX + 64], quoted[QUOTE_MAX];
 
 	if (event->type != YAML_SCALAR_EVENT)
 		return complain(l, -EINVAL, &event->start_mark, "a key has to be text");
@@ -244,12 +242,8 @@ static int check_key(struct loader *l, const yaml_event_t *event, const json_t *
 	if (is_plain(event) && !strcmp(key, "<<"))
 		return complain(l, -EINVAL, &event->start_mark,
 			"merge keys (<<) are not part of YAML 1.2: write the keys out");
-	if (json_object_get(object, key)) {
-		if (l->problems)
-			return keep(l, &event->start_mark, "duplicate key") < 0 ? -ENOMEM : 1;
-		snprintf(text, sizeof(text), "duplicate key %s", quote_text(key, quoted));
-		return complain(l, -EINVAL, &event->start_mark, text);
-	}
+	if (json_object_get(object, key))
+		return keep(l, &event->start_mark, "duplicate key") < 0 ? -ENOMEM : 1;
 	return 0;
 }
 
@@ -423,7 +417,7 @@ static int parse(const char *text, size_t len, const char *name, json_t **ret,
 
 #endif
 
-int yaml_parse_all(const char *text, size_t len, const char *name, json_t **ret,
+int yaml_parse(const char *text, size_t len, const char *name, json_t **ret,
 	struct yaml_problems *problems, struct error *err)
 {
 	if (len > YAML_BYTES_MAX)
@@ -433,11 +427,6 @@ int yaml_parse_all(const char *text, size_t len, const char *name, json_t **ret,
 	if (looks_like_json(text, len) && json_parse(text, len, 0, ret, NULL) == 0)
 		return 0;
 	return parse(text, len, name, ret, problems, err);
-}
-
-int yaml_parse(const char *text, size_t len, const char *name, json_t **ret, struct error *err)
-{
-	return yaml_parse_all(text, len, name, ret, NULL, err);
 }
 
 /* Reads to the end, also from pipes, as in --spec <(generate). */

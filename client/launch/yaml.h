@@ -20,11 +20,6 @@ enum {
 	YAML_BYTES_MAX = 4 * 1024 * 1024
 };
 
-/* Parses len bytes of text; name stands for the file in errors. ret is owned. Returns 0, -EINVAL,
- * -EMSGSIZE or -ENOMEM with err. */
-_must_check_ int yaml_parse(
-	const char *text, size_t len, const char *name, json_t **ret, struct error *err);
-
 /* A problem that leaves the rest of the text readable. */
 struct yaml_problem {
 	size_t line, column; /* from 1 */
@@ -36,9 +31,12 @@ struct yaml_problems {
 };
 void yaml_problems_fini(struct yaml_problems *p);
 
-/* As yaml_parse(), but adds duplicate keys to problems and skips them; their texts name no key.
- * Always free problems with yaml_problems_fini(). */
-_must_check_ int yaml_parse_all(const char *text, size_t len, const char *name, json_t **ret,
+/*
+ * Parses len bytes of text; name stands for the file in errors. ret is owned. Adds duplicate keys
+ * to problems, whose texts name no key, and skips them; always free problems with
+ * yaml_problems_fini(). Returns 0, -EINVAL, -EMSGSIZE or -ENOMEM with err.
+ */
+_must_check_ int yaml_parse(const char *text, size_t len, const char *name, json_t **ret,
 	struct yaml_problems *problems, struct error *err);
 
 /* Reads a file ("-": standard input), up to one byte more than yaml_parse() accepts. ret is owned.

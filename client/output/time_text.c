@@ -56,12 +56,7 @@ const char *time_text_timestamp(int64_t us, char buf[TIME_TEXT_MAX])
 	return buf;
 }
 
-const char *time_text_iso(int64_t us, char buf[TIME_TEXT_MAX])
-{
-	return time_text_iso_to(us, 6, buf);
-}
-
-const char *time_text_iso_to(int64_t us, int digits, char buf[TIME_TEXT_MAX])
+const char *time_text_iso(int64_t us, int digits, char buf[TIME_TEXT_MAX])
 {
 	time_t seconds = us / SECOND;
 	struct tm tm;

@@ -22,10 +22,9 @@ const char *time_text_ago(int64_t now_us, int64_t then_us, char buf[TIME_TEXT_MA
 /* "Thu 2023-11-14 22:13:20 UTC", as systemctl shows it. Returns buf. */
 const char *time_text_timestamp(int64_t us, char buf[TIME_TEXT_MAX]);
 
-/* "2023-11-14T22:13:20.123456+00:00". Returns buf. */
-const char *time_text_iso(int64_t us, char buf[TIME_TEXT_MAX]);
-/* As time_text_iso() with that many digits after the point, at most 6; further ones are cut. */
-const char *time_text_iso_to(int64_t us, int digits, char buf[TIME_TEXT_MAX]);
+/* "2023-11-14T22:13:20.123456+00:00", with that many digits after the point, at most 6; further
+ * ones are cut. Returns buf. */
+const char *time_text_iso(int64_t us, int digits, char buf[TIME_TEXT_MAX]);
 
 /* "2023-11-14 22:13:20.123", for columns of times; brief: "22:13:20". Returns buf. */
 const char *time_text_clock(int64_t us, bool brief, char buf[TIME_TEXT_MAX]);

@@ -67,11 +67,6 @@ static int64_t model_time(const struct plot *p, const json_t *object, const char
 	return at > 0 ? at : def;
 }
 
-void plot_init(struct plot *p)
-{
-	*p = (struct plot){ .root = { .attempt = -1 } };
-}
-
 static void marks_fini(struct plot_marks *marks)
 {
 	for (size_t i = 0; i < marks->n; i++)
@@ -130,7 +125,7 @@ void plot_fini(struct plot *p)
 	free(p->message);
 	free(p->root.worker);
 	free(p->root.text);
-	plot_init(p);
+	*p = (struct plot){ 0 };
 }
 
 void plot_source(struct plot *p, const char *host)
@@ -599,7 +594,7 @@ static void model_root(struct plot *p)
 {
 	struct plot_worker *at = NULL;
 
-	for (size_t i = 0; i < p->n_workers && p->root.attempt >= 0; i++) {
+	for (size_t i = 0; i < p->n_workers && p->root.worker; i++) {
 		struct plot_worker *w = &p->workers[i];
 
 		if (w->rank != p->root.rank)
@@ -613,7 +608,7 @@ static void model_root(struct plot *p)
 				return;
 			}
 	}
-	if (p->root.attempt >= 0 && p->root.at)
+	if (p->root.worker && p->root.at)
 		mark_add(p, at ? &at->marks : &p->marks, PLOT_ROOT, p->root.at, p->root.attempt,
 			p->root.text);
 }

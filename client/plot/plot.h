@@ -98,6 +98,7 @@ struct plot_source {
 	size_t *by_rank, n_by_rank;
 };
 
+/* All zeros: an empty plot. */
 struct plot {
 	char *job, *run;
 	int64_t from, to;
@@ -115,7 +116,7 @@ struct plot {
 	char *result; /* of the verdict; NULL: the run has not ended, as far as the events say */
 	char *message;
 	int exit_status;
-	/* The root cause that the verdict names; its attempt is -1 where there is none. */
+	/* The root cause that the verdict names; its worker is NULL where there is none. */
 	struct {
 		int attempt, rank;
 		int64_t at;
@@ -124,7 +125,6 @@ struct plot {
 	int error; /* -ENOMEM once memory was out */
 };
 
-void plot_init(struct plot *p);
 void plot_fini(struct plot *p);
 
 /* Events that follow are those of another agent, on host (borrowed; NULL: not known). */

@@ -99,7 +99,7 @@ static void summary(const struct svg *s)
  * without one. Returns how many there are; the text is borrowed until the plot ends. */
 static const char *cause(const struct plot *p)
 {
-	if (p->root.attempt >= 0)
+	if (p->root.worker)
 		return p->root.text;
 	if (p->result && p->exit_status)
 		return p->message;
@@ -110,7 +110,7 @@ static void cause_where(const struct plot *p, char buf[256])
 {
 	char took[TIME_TEXT_MAX];
 
-	if (p->root.attempt < 0) {
+	if (!p->root.worker) {
 		snprintf(buf, 256, "Reason");
 		return;
 	}

@@ -34,11 +34,6 @@ void top_list_clear(struct top_list *l)
 	l->n = l->n_shown = l->at = l->first = 0;
 }
 
-void top_list_fini(struct top_list *l)
-{
-	top_list_clear(l);
-}
-
 struct top_item *top_list_find(const struct top_list *l, const char *id)
 {
 	for (size_t i = 0; id && i < l->n; i++)
@@ -354,7 +349,8 @@ struct top_item *top_list_selected(const struct top_list *l)
 	return l->n_shown ? l->shown[l->at] : NULL;
 }
 
-bool top_list_has(const struct top_list *l, const struct top_column *column)
+/* Whether column is to be seen. */
+static bool top_list_has(const struct top_list *l, const struct top_column *column)
 {
 	bool has = !(column->flags & TOP_RARE);
 

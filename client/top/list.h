@@ -60,7 +60,6 @@ struct top_list {
 };
 
 void top_list_init(struct top_list *l, const struct top_column *columns);
-void top_list_fini(struct top_list *l);
 void top_list_clear(struct top_list *l);
 
 /* Takes over an array of Jobs (by their runs) or Workers (borrowed). now_us is the time of day. */
@@ -81,8 +80,6 @@ void top_list_scroll(struct top_list *l, size_t rows);
 struct top_item *top_list_selected(const struct top_list *l);
 struct top_item *top_list_find(const struct top_list *l, const char *id);
 
-/* Whether column is to be seen. */
-bool top_list_has(const struct top_list *l, const struct top_column *column);
 /* The next column to sort by, among those to be seen; step 1 or -1. */
 void top_list_sort_by(struct top_list *l, int step);
 /* Sorts by the column with this title. */

@@ -38,8 +38,8 @@ static void target_clear(struct top_target *target)
 
 void top_fini(struct top *t)
 {
-	top_list_fini(&t->jobs);
-	top_list_fini(&t->workers);
+	top_list_clear(&t->jobs);
+	top_list_clear(&t->workers);
 	lines_clear(&t->log);
 	target_clear(&t->target);
 	free(t->open_run);

@@ -11,12 +11,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* An empty plot, as _cleanup_ frees it. */
-#define PLOT_NEW                         \
-	{                                \
-		.root = {.attempt = -1 } \
-	}
-
 /* --- files -------------------------------------------------------------------------------------
  */
 
@@ -157,7 +151,7 @@ static int daemon_add(struct ctl *ctl, struct plot *p, const char *name)
 
 int cmd_plot(struct ctl *ctl, struct args *args)
 {
-	_cleanup_(plot_fini) struct plot p = PLOT_NEW;
+	_cleanup_(plot_fini) struct plot p = { 0 };
 	bool live = !strchr(args->argv[0], '/');
 	int r = 0;
 

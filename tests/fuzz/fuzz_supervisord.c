@@ -26,13 +26,15 @@ static void on_problem(void *arg, const char *file, int line, const char *text)
 
 static void check_file(const struct import_job *job)
 {
+	_cleanup_(yaml_problems_fini) struct yaml_problems duplicates = { 0 };
 	_cleanup_(spec_freep) struct spec *spec = NULL;
 	_cleanup_json_ json_t *doc = NULL;
 	_cleanup_free_ char *text = import_yaml(job);
 
 	if (!text)
 		abort();
-	if (yaml_parse(text, strlen(text), "fuzz", &doc, NULL) < 0 || !json_equal(doc, job->doc))
+	if (yaml_parse(text, strlen(text), "fuzz", &doc, &duplicates, NULL) < 0 || duplicates.n ||
+		!json_equal(doc, job->doc))
 		abort();
 	if (spec_parse(doc, &spec, NULL) < 0)
 		abort();

@@ -14,9 +14,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	_cleanup_json_ json_t *doc = NULL, *back = NULL;
 	_cleanup_free_ char *text = NULL;
+	_cleanup_(yaml_problems_fini) struct yaml_problems problems = { 0 };
 	struct error err = { 0 };
 
-	if (yaml_parse((const char *)data, size, "fuzz", &doc, &err) < 0) {
+	if (yaml_parse((const char *)data, size, "fuzz", &doc, &problems, &err) < 0) {
 		if (!err.code || strncmp(err.text, "fuzz:", 5) || strchr(err.text, '\n'))
 			abort();
 		return 0;

@@ -163,6 +163,7 @@ START_TEST(files_have_no_characters_that_yaml_refuses)
 				   "\xef\xbb\xbf\xe2\x80\xa9\xc3\xa9\xf0\x9f\x98\x80\n";
 	_cleanup_(sections_fini) struct sections s = { 0 };
 	_cleanup_free_ char *yaml = NULL;
+	struct yaml_problems duplicates = { 0 };
 	_cleanup_json_ json_t *doc = NULL;
 	struct import_job job = { 0 };
 
@@ -172,7 +173,7 @@ START_TEST(files_have_no_characters_that_yaml_refuses)
 	ck_assert_ptr_nonnull(strstr(yaml, "[program:a\\u2028], /etc/f:1\nname: a___\n"));
 	ck_assert_ptr_nonnull(
 		strstr(yaml, "\"\\u007f\\u0085\", \"\\ufeff\\u2029\xc3\xa9\xf0\x9f\x98\x80\""));
-	ck_assert_int_eq(yaml_parse(yaml, strlen(yaml), "f", &doc, NULL), 0);
+	ck_assert_int_eq(yaml_parse(yaml, strlen(yaml), "f", &doc, &duplicates, NULL), 0);
 	ck_assert(json_equal(doc, job.doc));
 	import_job_fini(&job);
 }

@@ -56,15 +56,15 @@ START_TEST(points_in_time_are_shown_in_the_local_zone)
 	char b[TIME_TEXT_MAX];
 
 	ck_assert_str_eq(time_text_timestamp(NOW, b), "Tue 2023-11-14 22:13:20 UTC");
-	ck_assert_str_eq(time_text_iso(NOW + 1500, b), "2023-11-14T22:13:20.001500+00:00");
+	ck_assert_str_eq(time_text_iso(NOW + 1500, 6, b), "2023-11-14T22:13:20.001500+00:00");
 	ck_assert_str_eq(time_text_clock(NOW + 123999, false, b), "2023-11-14 22:13:20.123");
 	ck_assert_str_eq(time_text_clock(NOW + 123999, true, b), "22:13:20");
 	ck_assert_str_eq(time_text_clock(-1, true, b), "?");
 	ck_assert_str_eq(time_text_timestamp(-1, b), "?");
-	ck_assert_str_eq(time_text_iso(INT64_MAX, b), "?");
+	ck_assert_str_eq(time_text_iso(INT64_MAX, 6, b), "?");
 	setenv("TZ", "XXX+3:30", 1);
 	tzset();
-	time_text_iso(NOW, b);
+	time_text_iso(NOW, 6, b);
 	setenv("TZ", "UTC", 1);
 	tzset();
 	ck_assert_str_eq(b, "2023-11-14T18:43:20.000000-03:30");
@@ -94,7 +94,7 @@ START_TEST(a_formatted_duration_can_be_parsed)
 {
 	char b[TIME_TEXT_MAX];
 
-	ck_assert_int_eq(parsed(time_text_iso(NOW + 123456, b)), NOW + 123456);
+	ck_assert_int_eq(parsed(time_text_iso(NOW + 123456, 6, b)), NOW + 123456);
 	ck_assert_int_eq(parsed(time_text_clock(NOW + 123456, false, b)), NOW + 123000);
 }
 END_TEST

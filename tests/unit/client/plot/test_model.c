@@ -12,11 +12,6 @@
 
 static struct plot plot;
 
-static void setup(void)
-{
-	plot_init(&plot);
-}
-
 static void teardown(void)
 {
 	plot_fini(&plot);
@@ -406,7 +401,7 @@ int main(void)
 	SRunner *sr;
 	int failures;
 
-	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_checked_fixture(tc, NULL, teardown);
 	tcase_add_test(tc, a_start_is_starting_then_running_then_stopping);
 	tcase_add_test(tc, only_failures_that_are_not_collateral_are_marked);
 	tcase_add_test(tc, the_verdict_names_the_root_cause);

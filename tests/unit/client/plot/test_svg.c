@@ -115,7 +115,7 @@ static void worker_ended(struct plot *p, int64_t from, int64_t to, int attempt, 
 /* A run of attempts that last a minute each; every worker saves so often in each. */
 static void make_run(struct plot *p, int workers, int attempts, int saves, const char *text)
 {
-	plot_init(p);
+	*p = (struct plot){ 0 };
 	for (int a = 0; a < attempts; a++) {
 		int64_t t = T + a * 60 * SECOND;
 
@@ -241,7 +241,7 @@ START_TEST(waits_at_barriers_are_bars_of_their_workers)
 	ck_assert_uint_eq(count(s, "class=\"i\""), 0);
 	plot_fini(&p);
 	free(s);
-	plot_init(&p);
+	p = (struct plot){ 0 };
 	waited(&p, 20, 27, "0,2");
 	for (int r = 0; r < 3; r++)
 		worker_ended(&p, T, T + 60 * SECOND, 0, r, false, "y");
@@ -257,10 +257,9 @@ END_TEST
 
 START_TEST(very_many_waits_are_drawn_together)
 {
-	struct plot p;
+	struct plot p = { 0 };
 	_cleanup_free_ char *s = NULL;
 
-	plot_init(&p);
 	for (int i = 0; i < 10000; i++)
 		waited(&p, i * 4, i * 4 + 3, "0-62");
 	for (int r = 0; r < 64; r++)
@@ -281,10 +280,9 @@ END_TEST
 START_TEST(workers_beyond_thousands_are_counted)
 {
 	enum { WORKERS = 20000 };
-	struct plot p;
+	struct plot p = { 0 };
 	_cleanup_free_ char *s = NULL;
 
-	plot_init(&p);
 	for (int r = 0; r < WORKERS; r++)
 		worker_ended(&p, T, T + 60 * SECOND, 0, r, r == WORKERS - 1, "y");
 	add(&p, T + 61 * SECOND, "ended", 0, -1, "x",
@@ -304,10 +302,9 @@ END_TEST
 
 START_TEST(a_run_without_a_worker_is_a_picture_too)
 {
-	struct plot p;
+	struct plot p = { 0 };
 	_cleanup_free_ char *s = NULL;
 
-	plot_init(&p);
 	ck_assert_int_eq(plot_finish(&p, 0), 0);
 	s = render(&p, false);
 	(void)check_xml(s);
