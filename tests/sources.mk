@@ -107,6 +107,8 @@ unit_TESTS := \
 	client/launch/export \
 	client/launch/job_file \
 	client/launch/launch \
+	client/launch/rendezvous \
+	client/launch/slurm \
 	client/launch/yaml \
 	client/output/table \
 	client/output/time_text \
@@ -152,6 +154,7 @@ unit_TESTS := \
 	common/spec/all \
 	common/spec/preemption \
 	common/spec/queue \
+	common/spec/rendezvous \
 	common/spec/roles \
 	common/spec/spec \
 	common/text/base64 \
