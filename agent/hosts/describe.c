@@ -92,7 +92,7 @@ json_t *head_hosts_json(const struct head *h)
 	const struct round_host *r = NULL;
 	json_t *list = json_array();
 
-	while ((r = round_next_host(h->round, r ? r->number : -1)))
+	while ((r = round_next_host(h->round, r)))
 		if (r->state != HOST_GONE && r->number < h->n_members)
 			json_add(list, describe_member(h, r));
 	while ((seat = round_next_seat(h->round, seat)))

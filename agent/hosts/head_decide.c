@@ -490,7 +490,7 @@ static bool decide_can_spare(const struct head *h)
 	const struct round_host *host = NULL;
 	int n = 0;
 
-	while ((host = round_next_host(h->round, host ? host->number : -1))) {
+	while ((host = round_next_host(h->round, host))) {
 		const struct head_host *x =
 			host->number < h->n_members ? h->members[host->number] : NULL;
 
@@ -580,7 +580,7 @@ void head_give_up(struct head *h)
 	size_t len = 0;
 	int n = 0;
 
-	while ((host = round_next_host(h->round, host ? host->number : -1))) {
+	while ((host = round_next_host(h->round, host))) {
 		if (host->state == HOST_GONE || host->state == HOST_OUT ||
 			host->state == HOST_LEAVING)
 			continue;

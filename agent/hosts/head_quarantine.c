@@ -17,7 +17,7 @@ static void quarantine_tell_rounds(struct head *h, const char *name, uint64_t un
 {
 	const struct round_host *host = NULL;
 
-	while ((host = round_next_host(h->round, host ? host->number : -1)))
+	while ((host = round_next_host(h->round, host)))
 		if (!strcmp(host->name, name))
 			round_keep_out(h->round, host->number, until_ms, hosts_now_ms());
 }
@@ -55,7 +55,7 @@ static const struct round_host *quarantine_host_of(const struct head *h, int64_t
 {
 	const struct round_host *host = NULL;
 
-	while ((host = round_next_host(h->round, host ? host->number : -1)))
+	while ((host = round_next_host(h->round, host)))
 		if (host->round == round_number(h->round) && rank >= host->first_rank &&
 			rank < (int64_t)host->first_rank + host->workers)
 			return host;

@@ -147,7 +147,7 @@ static int say_reporter(const struct head *h)
 {
 	const struct round_host *host = NULL, *best = NULL;
 
-	while ((host = round_next_host(h->round, host ? host->number : -1))) {
+	while ((host = round_next_host(h->round, host))) {
 		if (host->state != HOST_CLOSING)
 			continue;
 		if (!best || host->last_round > best->last_round ||

@@ -117,7 +117,7 @@ bool head_is_alone(const struct head *h)
 	const struct round_host *host = NULL;
 	const char *own = supervisor_options(h->hosts->sv)->run;
 
-	while ((host = round_next_host(h->round, host ? host->number : -1)))
+	while ((host = round_next_host(h->round, host)))
 		if (host->state != HOST_GONE && strcmp(host->run, own) != 0)
 			return false;
 	return true;
@@ -256,7 +256,7 @@ void head_is_after(struct head *h, const char *agent)
 {
 	const struct round_host *host = NULL;
 
-	while ((host = round_next_host(h->round, host ? host->number : -1)))
+	while ((host = round_next_host(h->round, host)))
 		if (host->state == HOST_MISSING && !strcmp(host->agent, agent))
 			break;
 	if (host && round_hear(h->round, host->number, HOST_EV_LOST, 0, hosts_now_ms()) == 0)
@@ -270,7 +270,7 @@ void head_look_for_missing(struct head *h)
 
 	if (head_missing_ms(h) > now)
 		return;
-	while ((host = round_next_host(h->round, host ? host->number : -1))) {
+	while ((host = round_next_host(h->round, host))) {
 		int number = host->number;
 
 		if (host->state != HOST_MISSING ||

@@ -41,7 +41,7 @@ static bool part_has_left(const struct lead *l, const json_t *state, const char 
 		return true;
 	if (!h || json_get_int(state, "term", 0) != l->term)
 		return false;
-	while ((host = round_next_host(h->round, host ? host->number : -1)))
+	while ((host = round_next_host(h->round, host)))
 		if (host->state != HOST_GONE && !strcmp(host->run, run))
 			return false;
 	return true;

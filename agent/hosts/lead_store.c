@@ -103,7 +103,7 @@ json_t *lead_state_json(const struct head *h, int64_t term)
 	const struct round_host *host = NULL;
 	json_t *list = json_array();
 
-	while ((host = round_next_host(h->round, host ? host->number : -1)))
+	while ((host = round_next_host(h->round, host)))
 		if (head_may_have_workers(h, host) &&
 			json_add(list, store_host(host, host->group_rank)) < 0) {
 			json_decref(list);
@@ -117,7 +117,7 @@ json_t *lead_state_now(const struct head *h, int64_t term, const char *without)
 	const struct round_host *host = NULL;
 	json_t *list = json_array(), *all;
 
-	while ((host = round_next_host(h->round, host ? host->number : -1)))
+	while ((host = round_next_host(h->round, host)))
 		if (host->state != HOST_GONE && host->last_round &&
 			strcmp(host->run, without) != 0 &&
 			json_add(list, store_host(host, host->last_rank)) < 0) {

@@ -100,7 +100,7 @@ static int drain_unknown(const struct head *h, const char *name, struct error *e
 	char names[300] = "";
 	size_t len = 0;
 
-	while ((host = round_next_host(h->round, host ? host->number : -1))) {
+	while ((host = round_next_host(h->round, host))) {
 		if (!drain_is_there(host))
 			continue;
 		if (len > sizeof(names) - 80) {
@@ -122,7 +122,7 @@ int head_drain(struct head *h, const char *name, const char *why, struct error *
 
 	if (h->end.state)
 		return error_set(err, -ESHUTDOWN, "the group is about to end");
-	while ((host = round_next_host(h->round, host ? host->number : -1))) {
+	while ((host = round_next_host(h->round, host))) {
 		if (!drain_is_there(host) || strcmp(host->name, name) != 0)
 			continue;
 		x = h->members[host->number];

@@ -466,10 +466,10 @@ const struct round_host *round_host(const struct round *r, int host)
 	return host >= 0 && host < r->n_numbers ? r->hosts[host] : NULL;
 }
 
-const struct round_host *round_next_host(const struct round *r, int host)
+const struct round_host *round_next_host(const struct round *r, const struct round_host *host)
 {
-	while (++host < r->n_numbers)
-		if (r->hosts[host])
-			return r->hosts[host];
+	for (int i = host ? host->number + 1 : 0; i < r->n_numbers; i++)
+		if (r->hosts[i])
+			return r->hosts[i];
 	return NULL;
 }

@@ -237,5 +237,6 @@ const struct round_host *round_host(const struct round *r, int host);
 const struct round_seat *round_next_seat(const struct round *r, const struct round_seat *seat);
 /* The host whose run that is, and that is not gone; NULL: there is none. */
 const struct round_host *round_host_of_run(const struct round *r, const char *run);
-/* The host with the next number, whatever its state; NULL after the last: (r, -1) is the first. */
-const struct round_host *round_next_host(const struct round *r, int host);
+/* The host with the next number, whatever its state; NULL after the last: (r, NULL) is the first.
+ */
+const struct round_host *round_next_host(const struct round *r, const struct round_host *host);

@@ -96,7 +96,7 @@ static inline int number(const char *name)
 {
 	const struct round_host *h = NULL, *found = NULL;
 
-	while ((h = round_next_host(r, h ? h->number : -1)))
+	while ((h = round_next_host(r, h)))
 		if (!strcmp(h->name, name) && h->state != HOST_GONE)
 			found = h;
 	return found ? found->number : -1;

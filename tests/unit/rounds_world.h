@@ -160,8 +160,8 @@ static void check_ranks(void)
 	unsigned ranks = 0;
 	int n = 0;
 
-	for (const struct round_host *h = round_next_host(w.head, -1); h;
-		h = round_next_host(w.head, h->number)) {
+	for (const struct round_host *h = round_next_host(w.head, NULL); h;
+		h = round_next_host(w.head, h)) {
 		if (h->state != HOST_STARTING || h->round != round_number(w.head))
 			continue;
 		if (h->first_rank != h->group_rank || ranks >> h->group_rank & 1)

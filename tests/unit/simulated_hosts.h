@@ -184,7 +184,7 @@ static void head_starts(void)
 	_cleanup_json_ json_t *body = NULL;
 	const struct round_host *host = NULL;
 
-	while ((host = round_next_host(g.round, host ? host->number : -1)))
+	while ((host = round_next_host(g.round, host)))
 		if (host->state == HOST_STARTING && host->group_rank == 0)
 			body = message_start(
 				host->round, member_of(host->number)->master_addr, 29500, NULL);
@@ -193,7 +193,7 @@ static void head_starts(void)
 	g.why = "membership";
 	json_decref(g.failure);
 	g.failure = NULL;
-	while ((host = round_next_host(g.round, host ? host->number : -1)))
+	while ((host = round_next_host(g.round, host)))
 		if (host->state == HOST_STARTING)
 			head_says_text(member_of(host->number), "Start", text);
 }

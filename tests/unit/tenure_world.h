@@ -249,8 +249,7 @@ static void check_ranks(const struct round *r)
 	unsigned ranks = 0;
 	int n = 0;
 
-	for (const struct round_host *h = round_next_host(r, -1); h;
-		h = round_next_host(r, h->number)) {
+	for (const struct round_host *h = round_next_host(r, NULL); h; h = round_next_host(r, h)) {
 		if (h->state != HOST_STARTING || h->round != round_number(r))
 			continue;
 		if (h->first_rank != h->group_rank || ranks >> h->group_rank & 1)

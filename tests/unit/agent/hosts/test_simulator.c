@@ -109,7 +109,7 @@ static void choose_deputy(void)
 {
 	const struct round_host *host = NULL;
 
-	while ((host = round_next_host(g.round, host ? host->number : -1)))
+	while ((host = round_next_host(g.round, host)))
 		if (host->state == HOST_RUNNING && host->group_rank == 1)
 			break;
 	if (!host || member_of(host->number) == g.deputy)

@@ -29,12 +29,12 @@ static const char *seats(void)
 
 	line[0] = '\0';
 	for (int rank = 0; rank < round_world(r)->hosts; rank++)
-		for (h = round_next_host(r, -1); h; h = round_next_host(r, h->number))
+		for (h = round_next_host(r, NULL); h; h = round_next_host(r, h))
 			if (h->round == round_number(r) && h->state == HOST_ASSIGNED &&
 				h->group_rank == rank)
 				len += (size_t)snprintf(line + len, sizeof(line) - len, "%s%s",
 					len ? " " : "", h->name);
-	for (h = round_next_host(r, -1); h; h = round_next_host(r, h->number))
+	for (h = round_next_host(r, NULL); h; h = round_next_host(r, h))
 		if (h->state == HOST_WAITING)
 			len += (size_t)snprintf(line + len, sizeof(line) - len, "%s%s",
 				strchr(line, '|') ? " " : " | ", h->name);
@@ -460,7 +460,7 @@ static void check_round(int segment, const int *last)
 	ck_assert_int_le(n, config.max);
 	ck_assert_int_ge(n, config.min);
 	ck_assert_int_eq(n % segment, 0);
-	for (h = round_next_host(r, -1); h; h = round_next_host(r, h->number))
+	for (h = round_next_host(r, NULL); h; h = round_next_host(r, h))
 		if (h->state == HOST_ASSIGNED) {
 			ck_assert_int_lt(h->group_rank, n);
 			ck_assert_ptr_null(by_rank[h->group_rank]);
@@ -495,7 +495,7 @@ static void check_size(int segment)
 
 	if (!strstr(orders(), "assign"))
 		return;
-	for (h = round_next_host(r, -1); h; h = round_next_host(r, h->number))
+	for (h = round_next_host(r, NULL); h; h = round_next_host(r, h))
 		if (h->state == HOST_ASSIGNED || h->state == HOST_WAITING) {
 			of_part[h->topology[1] - '0']++;
 			fit_part[h->topology[1] - '0'] += !h->kept_until_ms;
@@ -505,7 +505,7 @@ static void check_size(int segment)
 		fit += fit_part[i] / segment * segment;
 	}
 	able = fit >= config.min ? fit : able;
-	for (h = round_next_host(r, -1); h && fit >= config.min; h = round_next_host(r, h->number))
+	for (h = round_next_host(r, NULL); h && fit >= config.min; h = round_next_host(r, h))
 		ck_assert(h->state != HOST_ASSIGNED || !h->kept_until_ms);
 	ck_assert_int_eq(round_world(r)->hosts, able < config.max ? able : config.max);
 }
@@ -516,7 +516,7 @@ static void note_last(int *last)
 
 	for (int i = 0; i < NAMES; i++)
 		last[i] = -1;
-	for (h = round_next_host(r, -1); h; h = round_next_host(r, h->number))
+	for (h = round_next_host(r, NULL); h; h = round_next_host(r, h))
 		if (h->last_round == round_number(r) && h->state != HOST_GONE)
 			last[h->group_rank] = h->number;
 }
