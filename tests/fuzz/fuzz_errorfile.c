@@ -9,8 +9,8 @@
 #include <string.h>
 
 /*
- * What workers write to error.json. Whatever is read has to end in a Failure object that can be
- * sent and a message of one line; whatever is not has to have its problem named.
+ * The text that workers write to error.json. Each file that is read has to end in a Failure object
+ * that can be sent and a message of one line; whatever is not has to have its problem named.
  */
 
 static void check_failure(struct errorfile *e)

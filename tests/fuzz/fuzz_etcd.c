@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whatever etcd's gateway answers, or another server in its place: it is decoded or refused, all
+ * Any answer of etcd's gateway, or of another server in its place, is decoded or refused, all
  * that was decoded can be read, and a stream is split alike wherever it is cut. The first byte says
  * which answer it is, the second one the HTTP status and the length of the pieces.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Interface texts, and values against their types. What comes behind a NUL byte is a JSON value,
+ * Interface texts, and values against their types. The part behind a NUL byte is a JSON value,
  * which is checked against each member of the interface.
  */
 #include "common/text/json.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /*
- * The journal of a work queue, as a disk may give it back. Whatever is read as a record must lie
+ * The journal of a work queue, as a disk may give it back. Each record that is read must lie
  * within the data, and must be the same once it was written and read again. The checksum is made
  * right first, where there is one, so that what is behind it is reached.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whatever bytes come from a peer of a link: the link ends or goes on, and another link of the same
- * head carries its messages as before. The first byte says which side the bytes come to and what
- * comes before them: 0 a head, 1 a head after a Hello, 2 a member, 3 a member after a Welcome. A
- * 0xff byte gives the loop its turns between what came before it and what comes after.
+ * Any bytes may come from the peer of a link: the link ends or goes on, and another link of the
+ * same head carries its messages as before. The first byte says which side the bytes come to and
+ * what comes before them: 0 a head, 1 a head after a Hello, 2 a member, 3 a member after a Welcome.
+ * A 0xff byte gives the loop its turns between what came before it and what comes after.
  */
 #include "agent/link/listen.h"
 #include "common/base/socket_address.h"

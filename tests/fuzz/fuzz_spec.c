@@ -6,8 +6,8 @@
 #include <string.h>
 
 /*
- * Specifications. What parses has to be written back as a document that parses to the same, and
- * what does not has to be refused with a line of text.
+ * Specifications. A text that parses has to be written back as a document that parses to the same,
+ * and what does not has to be refused with a line of text.
  */
 
 static void check_error(const struct error *err)
@@ -25,7 +25,7 @@ static void check_same(const struct spec *s)
 
 	if (!full || !line || strchr(line, '\n') || !*spec_entrypoint(s))
 		abort();
-	/* What is written may be longer than what was read, by defaults, and so over a limit. */
+	/* The written text may be longer than the one read, by defaults, and so over a limit. */
 	if (spec_parse(full, &back, &err) < 0) {
 		if (!strstr(err.text, "bytes"))
 			abort();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whatever bytes come on worker.sock: the service answers or ends the connection, keeps its
+ * Any bytes may come on worker.sock: the service answers or ends the connection, keeps its
  * promises to another worker, and leaves nothing behind; the work queue is there, too. A 0xff byte
  * gives the service its turns between what came before it and what comes after; the first byte says
  * from which of the workers the bytes come.

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Job files. What is read can be written as JSON and read again; what is not is refused in a line.
+/* Job files. One that is read can be written as JSON and read again; others are refused in a line.
  */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -85,7 +85,7 @@ static struct elasticd_queue_bytes bytes(const char *text)
 	return (struct elasticd_queue_bytes){ text, strlen(text), "text" };
 }
 
-/* One that is full, or has failed, does without. */
+/* A file that is full, or has failed, does without. */
 static void spawn(const struct order *o)
 {
 	struct elasticd_queue *q = NULL;

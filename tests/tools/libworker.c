@@ -76,7 +76,7 @@ static char *expand(const char *text)
 	return out;
 }
 
-/* What is behind the first separator, which becomes the end of what is before it. */
+/* The text behind the first separator, which becomes the end of the text before it. */
 static char *split(char *text, char separator)
 {
 	char *at = strchr(text, separator);

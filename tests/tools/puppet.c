@@ -156,7 +156,7 @@ static int open_append(const char *path)
 	return fd;
 }
 
-/* Whoever sees the file sees all of it: written beside, then renamed. */
+/* A reader that sees the file sees all of it: written beside, then renamed. */
 static void publish(const char *path, const char *data, size_t len)
 {
 	char tmp[4096];
@@ -587,7 +587,7 @@ static void do_burst(const char *arg)
 		;
 }
 
-/* N processes whose parent is gone when they end: whoever adopts orphans has to reap them. */
+/* N processes whose parent is gone when they end: the process that adopts orphans has to reap them. */
 static void do_orphans(const char *arg)
 {
 	pid_t pid = fork();
@@ -701,7 +701,7 @@ static void do_unless_file(const char *arg)
 	run_if(arg, NULL, true);
 }
 
-/* What becomes of a step's argument. */
+/* The result of a step's argument. */
 enum {
 	PLAIN,	/* handed on as it is: the step expands it itself, or its script's steps do later */
 	EXPAND, /* with its percent signs expanded */

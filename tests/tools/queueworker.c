@@ -41,7 +41,7 @@ static void say(const char *step, int r, const char *text)
 	fflush(stdout);
 }
 
-/* What is behind the first separator, which becomes the end of what is before it. */
+/* The text behind the first separator, which becomes the end of the text before it. */
 static char *split(char *text, char separator)
 {
 	char *at = strchr(text, separator);

@@ -37,7 +37,7 @@ static inline bool etcd_is_here(void)
 	return access("/usr/bin/etcd", X_OK) == 0 || access("/usr/local/bin/etcd", X_OK) == 0;
 }
 
-/* A port where nobody listens; the kernel gives none of these to a connection by itself. */
+/* A port where no process listens; the kernel gives none of these to a connection by itself. */
 static inline int free_port(void)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -106,7 +106,7 @@ static inline void member_start(struct member *m, const char *const *more)
 		argv[n++] = more[i];
 	ck_assert_int_lt(n, MEMBER_ARGS);
 	ck_assert_int_eq(pipe2(log, O_CLOEXEC), 0);
-	/* Room for all that it prints: nobody reads it unless it does not start. */
+	/* Room for all that it prints: no process reads it unless it does not start. */
 	fcntl(log[1], F_SETPIPE_SZ, LOG_BYTES);
 	m->pid = fork();
 	if (m->pid == 0) {

@@ -160,7 +160,7 @@ static inline void stub_on_listen(int fd, int events, void *arg)
 		stub_work(false);
 }
 
-/* A port of its own where nobody listens yet. */
+/* A port of its own where no process listens yet. */
 static inline void stub_bind(struct stub *s, struct loop *l)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };

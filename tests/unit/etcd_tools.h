@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What tests with a real etcd want of it besides: its users, certificates, compaction. */
+/* Other things that tests with a real etcd need: its users, certificates, compaction. */
 
 #include "common/etcd/wire.h"
 #include "tests/unit/etcd_real.h"

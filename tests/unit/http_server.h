@@ -93,7 +93,7 @@ static inline void server_on_listen(int fd, int events, void *arg)
 		loop_fd_new(server.loop, p->fd, LOOP_READ, server_on_peer, p, &p->watch), 0);
 }
 
-/* A socket at a port of its own, where nobody else can listen while it is open. */
+/* A socket at a port of its own, where no other process can listen while it is open. */
 static inline int server_bind(int *ret_port)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };

@@ -228,7 +228,7 @@ static struct queue_record record(enum queue_record_kind kind, int64_t task)
 		.error = { .message = "", .details = "", .worker = -1, .task = -1 } };
 }
 
-/* What happens to the machine happens to the journal. */
+/* Each change of the machine goes into the journal. */
 static void happen(enum queue_record_kind kind, int64_t task, size_t len)
 {
 	struct queue_record r = record(kind, task);

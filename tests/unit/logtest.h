@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the tests of logs share: a directory and a loop of their own, files, and pipes as consoles.
+/* The tests of logs share these: a directory and a loop of their own, files, and pipes as consoles.
  */
 
 #include "common/loop/loop.h"
@@ -116,7 +116,7 @@ static inline bool logtest_small_disk(const struct logtest *t, size_t bytes)
 	       mount("tmpfs", logtest_path(t, "disk"), "tmpfs", 0, options) == 0;
 }
 
-/* What is in the pipe now. */
+/* The bytes in the pipe now. */
 static inline const char *logtest_console(int fd)
 {
 	static char text[262144];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What may happen to the hosts of tests/unit/rounds_world.h and to their links. */
+/* Events that may happen to the hosts of tests/unit/rounds_world.h and to their links. */
 
 #include "tests/unit/rounds_world.h"
 
@@ -37,7 +37,7 @@ static void agent_starts(struct whost *h)
 		head_begin(w.record);
 }
 
-/* Its guard kills what is left, and says so. What it had sent may arrive yet. */
+/* Its guard kills what is left, and says so. Messages that it had sent may arrive yet. */
 static void agent_crashes(struct whost *h)
 {
 	worker_dies(h);

@@ -5,7 +5,7 @@
  * Four hosts and the links between them, for models of agent/rounds/: each host has an agent with
  * the machine of a member, a guard, and one worker; the agent of host 0 is the head, too. Links
  * lose nothing, but each direction can be cut, and then holds what is sent until it is healed. A
- * step of time is a fifth of the lease. What must never be is checked in each step.
+ * step of time is a fifth of the lease. Each step checks the invariants.
  */
 
 #include "agent/rounds/lease.h"
@@ -65,7 +65,7 @@ struct whost {
 	uint64_t known_round, last_round;
 	int last_rank;
 	struct queue up, down;
-	/* What the head knows. */
+	/* As the head knows: */
 	int number;	 /* -1: nothing */
 	uint64_t member; /* the session that is a member; 0: one before this head */
 	struct lease_held held;
@@ -323,7 +323,7 @@ static void head_begin(bool record)
 	}
 }
 
-/* The head is gone. What it had sent may arrive yet. */
+/* The head is gone. Messages that it had sent may arrive yet. */
 static void head_end(void)
 {
 	w.recorded = 0;
@@ -559,7 +559,7 @@ static void member_hears(struct whost *h, const struct message *m)
 		member_posts(h, MEMBER_EV_JOINED);
 }
 
-/* What its agent does by itself, when it is at work. */
+/* Steps of its agent by itself, when it is at work. */
 static void member_works(struct whost *h)
 {
 	if (member_lease_broken(h))

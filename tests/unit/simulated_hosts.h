@@ -3,7 +3,7 @@
 
 /*
  * Many hosts with the machine of a member each, and a head with the machine of rounds, over
- * simulated_links.h. What they say is written by agent/hosts/messages.h. What must never be is
+ * simulated_links.h. Their messages are written by agent/hosts/messages.h. The invariants are
  * checked whenever workers start, and when all of a round execute.
  */
 
@@ -33,7 +33,7 @@ static struct {
 	/* Workers that live: all of one round. */
 	uint64_t live_round;
 	int live_hosts;
-	/* What those of the last round have started with. */
+	/* Hosts of the last round have started with these: */
 	uint64_t spawn_round;
 	int attempt_there, group_there, world_there, ranks_taken;
 	bool *rank_taken;
@@ -366,7 +366,7 @@ static void head_hears(struct shost *h, const char *method, const json_t *p)
 
 static void member_posts(struct shost *h, enum member_event e);
 
-/* What is under way ends after least_ms to most_ms, unless something else begins. */
+/* Work under way ends after least_ms to most_ms, unless something else begins. */
 static void member_begins(
 	struct shost *h, enum event_kind kind, uint32_t least_ms, uint32_t most_ms)
 {
@@ -763,7 +763,7 @@ static bool event_travels(enum event_kind kind)
 	       kind == EV_CLOSED || kind == EV_LAST_WORD;
 }
 
-/* What happens to hosts from outside: EV_BORN, EV_HEALED and EV_TROUBLE. */
+/* Events from outside that hosts meet: EV_BORN, EV_HEALED and EV_TROUBLE. */
 static void outside_happens(const struct event *e);
 
 static void simulate_event(void)

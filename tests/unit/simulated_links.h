@@ -78,7 +78,7 @@ struct shost {
 	bool lease_due; /* an EV_LEASE is on its way */
 	uint64_t known_round, last_round, answered_ms;
 	int last_rank;
-	/* What the last Assign says. */
+	/* As the last Assign says: */
 	uint64_t round;
 	int group_rank, first_rank, workers, attempt, group_size, world_size;
 	bool master;
@@ -94,7 +94,7 @@ struct shost {
 	struct link_window window[SIDES];
 	struct way way[SIDES];
 
-	/* What the head knows. */
+	/* As the head knows: */
 	uint64_t head_session;	 /* that it has a link for; 0: none */
 	uint64_t member_session; /* that the member has joined by */
 	int number;		 /* -1: no member */
@@ -245,7 +245,7 @@ static bool is_held(struct shost *h, const struct event *e)
 	return true;
 }
 
-/* What was held keeps its turn before what arrives now. */
+/* Held messages keep their turn before those that arrive now. */
 static void heal(struct shost *h, enum side to)
 {
 	struct way *w = &h->way[to];
@@ -308,7 +308,7 @@ static void send_text(struct shost *h, enum side from, const char *method, const
 	flush(h, from);
 }
 
-/* What a message means. */
+/* Each side carries out messages: */
 static void head_hears(struct shost *h, const char *method, const json_t *p);
 static void member_hears(struct shost *h, const char *method, const json_t *p);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What tests of the store share: answers and changes as one line of text, and waiting for them. */
+/* Tests of the store share these: answers and changes as one line of text, and waiting for them. */
 
 #include "agent/store/store.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What may happen to the hosts of tests/unit/tenure_world.h, to the ways between them, and to the
- * store. */
+/* Events that may happen to the hosts of tests/unit/tenure_world.h, to the ways between them, and
+ * to the store. */
 
 #include "tests/unit/tenure_hosts.h"
 
@@ -23,7 +23,7 @@ enum what_happens {
 	HEAL_STORE,
 	COMES_LATE,    /* a request that was given up */
 	STORE_GOES,    /* i: nothing else, CUT_HALVES with it */
-	STORE_RETURNS, /* i: leases go on, count anew */
+	STORE_RETURNS, /* i: leases go on, or count from their start */
 	FAILURE,       /* of a worker: the head begins another round */
 	LEAD_REMOVED, /* by a person, and its head hears so; i: the state, too. Then its head is the
 			 first to write: who begins without a state waits for nobody */
@@ -49,7 +49,7 @@ static void agent_starts(struct whost *a)
 		w.link[host_index(a)][j].down.n = 0;
 }
 
-/* Who is to lead next. */
+/* The host that is to lead next. */
 static int deputy_of(const struct state_key *s)
 {
 	for (int i = 0; i < HOSTS; i++)
@@ -58,7 +58,7 @@ static int deputy_of(const struct state_key *s)
 	return -1;
 }
 
-/* Its guard kills what is left, and says so. What it had sent may arrive yet. */
+/* Its guard kills what is left, and says so. Messages that it had sent may arrive yet. */
 static void agent_crashes(struct whost *a)
 {
 	int i = host_index(a);

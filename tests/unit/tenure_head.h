@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the host of tests/unit/tenure_world.h does that leads. */
+/* The host of tests/unit/tenure_world.h that leads. */
 
 #include "tests/unit/tenure_world.h"
 
@@ -68,7 +68,7 @@ static void head_drops(struct head *h, int i)
 {
 	uint64_t key = w.h[i].worker >> 32;
 
-	/* One that leads no more may not know what its members do now. */
+	/* A head that leads no more may not know what its members do now. */
 	if (key && (key == h->key || tenure_confirmed(&h->tenure, w.now)))
 		wrong("a host is given up although its worker lives");
 	lease_remove(&h->leases, &h->of[i].held);
@@ -257,7 +257,7 @@ static void request_ends(struct whost *a, struct request *q)
 	q->kind = REQUEST_NONE;
 }
 
-/* What it had sent may arrive yet; what was sent to it does not. */
+/* Its messages may arrive yet; those to it do not. */
 static void head_ends(struct whost *a)
 {
 	a->h.round = round_free(a->h.round);
@@ -283,7 +283,7 @@ static void head_takes_join(struct whost *a, int i, const struct message *m)
 	head_orders(a, m);
 }
 
-/* Nobody gets in while the store may have let another head lead. */
+/* No host gets in while the store may have let another head lead. */
 static void head_takes_joins(struct whost *a)
 {
 	for (int i = 0; i < HOSTS; i++) {
@@ -405,7 +405,7 @@ static enum tenure_verdict head_judges(
 {
 	const struct head *h = &a->h;
 	bool own = lead->host == host_index(a) && lead->agent == a->agent;
-	/* One that this head wrote, or that it began with. */
+	/* A state that this head wrote, or that it began with. */
 	bool known = found->rev == h->state.rev ||
 		     (found->rev && h->unsure && found->head == host_index(a));
 	struct tenure_look look = {
@@ -438,8 +438,8 @@ static struct state_key head_state_now(const struct whost *a)
 	return s;
 }
 
-/* Nobody leads in the store: this head does so again, while the others follow it. */
-static void head_reclaims(struct whost *a, const struct state_key *found, bool anew)
+/* No host leads in the store: this head does so again, while the others follow it. */
+static void head_reclaims(struct whost *a, const struct state_key *found, bool renewed)
 {
 	struct state_key state = { 0 };
 
@@ -450,7 +450,7 @@ static void head_reclaims(struct whost *a, const struct state_key *found, bool a
 	a->h.regains = true;
 	if (a->ask.kind)
 		return;
-	if (anew) /* hosts of the round before may have to be waited for yet */
+	if (renewed) /* hosts of the round before may have to be waited for yet */
 		state = a->h.wrote ? head_state_now(a) : a->h.state;
 	request_sends(a, &a->ask,
 		(struct request){ .kind = REQUEST_CLAIM, .state_rev = found->rev, .state = state });
@@ -520,7 +520,7 @@ static void head_hears_asked(struct whost *a)
 	}
 }
 
-/* What it asks the store, and what it does without an answer. */
+/* The requests of a head to the store, and its steps without an answer. */
 static void head_asks(struct whost *a)
 {
 	struct head *h = &a->h;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the hosts of tests/unit/tenure_world.h do that do not lead, and what time does. */
+/* The hosts of tests/unit/tenure_world.h that do not lead, and the steps of time. */
 
 #include "tests/unit/tenure_head.h"
 
@@ -215,7 +215,7 @@ static void member_looks_at_link(struct whost *a)
 		member_posts(a, MEMBER_EV_LINKED);
 }
 
-/* What its agent does by itself, when it is at work. */
+/* Steps of its agent by itself, when it is at work. */
 static void member_works(struct whost *a)
 {
 	member_looks_at_lease(a);
@@ -465,7 +465,7 @@ static int request_happens(struct request *q, int i)
 	return 1;
 }
 
-/* What host i has asked happens, and its answers come. */
+/* Requests of host i to the store happen, and their answers come. */
 static int deliver_store(int i)
 {
 	struct whost *a = &w.h[i];

@@ -12,7 +12,7 @@
 enum { HOSTS = 4 };
 
 struct lead_key {
-	uint64_t rev; /* 0: nobody leads */
+	uint64_t rev; /* 0: no host leads */
 	int host, agent;
 	uint64_t until_ms;
 };
@@ -115,13 +115,13 @@ static void store_loses_lead(bool all)
 		store.state = (struct state_key){ 0 };
 }
 
-/* It is there again; leases go on, or count anew. */
-static void store_returns(bool anew, uint64_t now_ms, uint64_t ttl_ms)
+/* The store is there again; leases go on, or count from their start. */
+static void store_returns(bool renewed, uint64_t now_ms, uint64_t ttl_ms)
 {
 	store.gone = false;
-	if (anew && store.lead.rev)
+	if (renewed && store.lead.rev)
 		store.lead.until_ms = now_ms + ttl_ms;
-	if (anew && store.removed.rev)
+	if (renewed && store.removed.rev)
 		store.removed.until_ms = now_ms + ttl_ms;
 	store_time(now_ms);
 }

@@ -5,8 +5,8 @@
  * Four hosts, a store, and the ways between them, for a model of agent/rounds/tenure.h: each host
  * has an agent with the machines of a member and of who leads, a guard, and one worker, and is the
  * head when the store lets it. Ways lose nothing, but each direction can be cut, and then holds
- * what is sent until it is healed or given up. Beats are a fifth of the lease apart. What must
- * never be is checked whenever all has come to rest.
+ * what is sent until it is healed or given up. Beats are a fifth of the lease apart. The
+ * invariants are checked whenever all has come to rest.
  *
  * This file: the hosts and what is on its way between them; tenure_head.h: what a head does;
  * tenure_hosts.h: what members and those who look for a head do, and time.
@@ -63,7 +63,7 @@ struct link {
 	struct queue up, down;
 };
 
-/* What a head knows of a host. */
+/* A host, as a head knows it. */
 struct known {
 	int number;	  /* -1: nothing */
 	uint32_t session; /* that is a member; 0: one before this head */
@@ -104,7 +104,7 @@ struct whost {
 	uint64_t beat, answered; /* numbers of its last beat, and of the last that was answered; the
 				    JOIN is number 1 */
 	uint64_t sent_ms[BEATS]; /* ... when it sent them */
-	int head, head_agent;	 /* whose it is; -1: nobody's yet */
+	int head, head_agent;	 /* whose it is; -1: of none yet */
 	uint64_t head_key;
 	bool linked;
 	uint64_t answer_ms; /* the last answer of a head came then; 0: none yet */
@@ -115,7 +115,7 @@ struct whost {
 	uint64_t from;				/* the head that its ranks are from */
 	uint64_t known_round, last_round;
 	int last_rank;
-	/* Who leads. */
+	/* The lead, as this host knows it. */
 	enum lead_state lead;
 	uint64_t asked_ms;	  /* when the claim was sent that was granted */
 	uint64_t look_ms, due_ms; /* when it asks the store again, or its turn comes; 0: not so */
@@ -125,7 +125,7 @@ struct whost {
 	struct head h;
 	/* The store. */
 	struct request ask, keep;
-	struct request late; /* nobody waits for it any more, but it may happen yet */
+	struct request late; /* no host waits for it any more, but it may happen yet */
 	bool cut_ask, cut_answer;
 	/* The last word of its guard where the head was here. */
 	int word_to, word_agent; /* -1: none */
