@@ -85,7 +85,6 @@ common_SRC := \
 	common/varlink/dispatch.c \
 	common/varlink/flat.c \
 	common/varlink/frame.c \
-	common/varlink/hold.c \
 	common/varlink/idl.c \
 	common/varlink/limits.c \
 	common/varlink/listen.c \
@@ -93,6 +92,7 @@ common_SRC := \
 	common/varlink/manager_ranges.c \
 	common/varlink/message.c \
 	common/varlink/peer_ranges.c \
+	common/varlink/promises.c \
 	common/varlink/queue_ranges.c \
 	common/varlink/server.c \
 	common/varlink/service.c \

@@ -176,9 +176,9 @@ unit_TESTS := \
 	common/varlink/idl \
 	common/varlink/limits \
 	common/varlink/listen \
+	common/varlink/opened \
 	common/varlink/server \
 	common/varlink/validate \
-	common/varlink/word \
 	daemon/daemon \
 	daemon/api/access \
 	daemon/api/helper \
@@ -316,7 +316,7 @@ pure_TESTS := \
 	common/varlink/frame \
 	common/varlink/idl \
 	common/varlink/validate \
-	common/varlink/word \
+	common/varlink/opened \
 	daemon/api/access \
 	daemon/config/config \
 	daemon/jobs/record

@@ -73,8 +73,8 @@ int ctl_job_file(const struct ctl *ctl, char *const *problems);
 /* Prints a line for people on standard output; not with -q or --json. */
 void ctl_say(const struct ctl *ctl, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Connects to elasticd, or says in err why not: see varlink_sync_connect(). A connection to another
- * host may still fail later. */
+/* Connects to elasticd, or says in err why not: see varlink_socket_connect(). A connection to
+ * another host may still fail later. */
 _must_check_ int ctl_open(struct ctl *ctl, struct varlink_sync **ret, struct error *err);
 /* The same; ret is a connected socket, owned. */
 _must_check_ int ctl_open_fd(struct ctl *ctl, int *ret, struct error *err);

@@ -60,7 +60,7 @@ void varlink_call_cancel(struct varlink_call *call)
 }
 
 /* Lets the first call, and answered calls right behind it, write what they hold. */
-static void advance(struct varlink_connection *c)
+static void write_held_answers(struct varlink_connection *c)
 {
 	struct varlink_call *call;
 
@@ -89,7 +89,7 @@ static void end_call(struct varlink_call *call)
 	call->dead = NULL;
 	call->gone = call->uncongested = NULL;
 	call->answered = true;
-	advance(c);
+	write_held_answers(c);
 	varlink_connection_touch(c);
 }
 
@@ -243,7 +243,7 @@ json_t *varlink_limit_error(const char *what, int64_t limit)
 }
 
 /* Ends the call after its final answer was appended, or could not be. */
-static int finish(struct varlink_call *call, int r)
+static int finish_call(struct varlink_call *call, int r)
 {
 	struct varlink_connection *c = call->connection;
 
@@ -274,7 +274,7 @@ static int finish(struct varlink_call *call, int r)
 int varlink_reply(struct varlink_call *call, json_t *parameters)
 {
 	struct varlink_out out = { .parameters = parameters };
-	int r = finish(call, put_checked(call, &out));
+	int r = finish_call(call, put_checked(call, &out));
 
 	json_decref(parameters);
 	return r;
@@ -284,11 +284,11 @@ int varlink_reply_text(struct varlink_call *call, const char *text, size_t len)
 {
 	struct varlink_out out = { .text = text, .text_len = len };
 
-	return finish(call, put_checked(call, &out));
+	return finish_call(call, put_checked(call, &out));
 }
 
 /* Ends the connection of a stream that has lost a message. */
-static void check_stream(struct varlink_call *call, int r)
+static void end_broken_stream(struct varlink_call *call, int r)
 {
 	if (r == -ENOMEM || r == -EDQUOT || r == -ENOBUFS)
 		varlink_connection_doom(call->connection, "cannot answer: %s", strerror(-r));
@@ -299,7 +299,7 @@ int varlink_notify(struct varlink_call *call, json_t *parameters)
 	struct varlink_out out = { .parameters = parameters, .continues = true };
 	int r = call->more ? put_checked(call, &out) : -EBADE;
 
-	check_stream(call, r);
+	end_broken_stream(call, r);
 	json_decref(parameters);
 	return r;
 }
@@ -309,13 +309,13 @@ int varlink_notify_text(struct varlink_call *call, const char *text, size_t len)
 	struct varlink_out out = { .text = text, .text_len = len, .continues = true };
 	int r = call->more ? put_checked(call, &out) : -EBADE;
 
-	check_stream(call, r);
+	end_broken_stream(call, r);
 	return r;
 }
 
 int varlink_error(struct varlink_call *call, const char *name, json_t *parameters)
 {
-	int r = finish(call, put_error(call, name, parameters, true));
+	int r = finish_call(call, put_error(call, name, parameters, true));
 
 	json_decref(parameters);
 	return r;

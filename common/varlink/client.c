@@ -99,7 +99,7 @@ static void disconnect(struct varlink_client *c)
 	leave_callback(c);
 }
 
-static int count(struct varlink_client *c)
+static int count_bytes(struct varlink_client *c)
 {
 	return budget_hold(&c->bytes, varlink_frame_settle(&c->in));
 }
@@ -114,8 +114,9 @@ static bool is_name(const char *text)
 	return n && n <= NAME_BYTES_MAX && strspn(text, allowed) == n;
 }
 
-/* The first open call gets the error, and the connection is of no more use. Returns as answer(). */
-static int refuse(struct varlink_client *c)
+/* The first open call gets the error, and the connection is of no more use. Returns as hand_out().
+ */
+static int refuse_answer(struct varlink_client *c)
 {
 	struct pending *p = TAILQ_FIRST(&c->calls);
 	_cleanup_json_ json_t *limit = json_pack("{s:I}", "limit", (json_int_t)c->message_units);
@@ -133,7 +134,7 @@ static int refuse(struct varlink_client *c)
 }
 
 /* Hands one answer to its call. Returns 0, 1 if the client was freed, or -EBADMSG. */
-static int answer(struct varlink_client *c, const char *text, size_t len)
+static int hand_out(struct varlink_client *c, const char *text, size_t len)
 {
 	struct pending *p = TAILQ_FIRST(&c->calls);
 	_cleanup_(varlink_in_fini) struct varlink_in in = { .message = NULL };
@@ -142,10 +143,10 @@ static int answer(struct varlink_client *c, const char *text, size_t len)
 	int r;
 
 	if (c->message_units && json_units(text, len) > c->message_units)
-		return refuse(c);
+		return refuse_answer(c);
 	r = varlink_in_parse(text, len, &in, &err);
 	if (r < 0 || !p || (in.continues && !p->more) || (in.error && !is_name(in.error))) {
-		log_debug("varlink: an answer that is none: %s",
+		log_debug("varlink: a message that is no answer: %s",
 			r < 0		? err.text
 			: p && in.error ? "its error has no name"
 			: p		? "it continues a call without more"
@@ -154,7 +155,7 @@ static int answer(struct varlink_client *c, const char *text, size_t len)
 		return -EBADMSG;
 	}
 	/* fn may pass the answer on in one of ours, which is counted there. */
-	(void)!count(c);
+	(void)!count_bytes(c);
 	if (c->unfinished)
 		loop_timer_disarm(c->unfinished);
 	call = *p;
@@ -179,20 +180,20 @@ static bool has_time(struct varlink_client *c)
 	return false;
 }
 
-/* As answer(), and counts the time, also if the client is freed meanwhile. */
-static int handle(struct varlink_client *c, const char *text, size_t len)
+/* As hand_out(), and counts the time, also if the client is freed meanwhile. */
+static int hand_out_timed(struct varlink_client *c, const char *text, size_t len)
 {
 	uint64_t begun = loop_now_ms();
 	int r;
 
 	c->callbacks++;
-	r = answer(c, text, len);
+	r = hand_out(c, text, len);
 	budget_worked(&c->bytes, loop_turn(c->loop), loop_now_ms() - begun);
 	return leave_callback(c) ? 1 : r;
 }
 
-/* Hands out all answers; returns as answer(). */
-static int answer_all(struct varlink_client *c)
+/* Hands out all answers; returns as hand_out(). */
+static int hand_out_all(struct varlink_client *c)
 {
 	char *text;
 	size_t len;
@@ -202,7 +203,7 @@ static int answer_all(struct varlink_client *c)
 		r = varlink_frame_next(&c->in, &text, &len);
 		if (r <= 0)
 			return r;
-		r = handle(c, text, len);
+		r = hand_out_timed(c, text, len);
 	}
 	return r;
 }
@@ -244,7 +245,7 @@ static int send_out(struct varlink_client *c)
 	return 0;
 }
 
-static int watch(struct varlink_client *c)
+static int watch_events(struct varlink_client *c)
 {
 	return loop_fd_set(c->watch, (c->paused || c->waiting ? 0 : LOOP_READ) |
 					     (c->blocked && !c->deaf ? LOOP_WRITE : 0));
@@ -284,14 +285,14 @@ static void on_turn(void *arg)
 		return;
 	c->waiting = false;
 	send_out(c);
-	r = answer_all(c);
+	r = hand_out_all(c);
 	if (r > 0)
 		return;
 	if (r == 0)
-		r = count(c);
+		r = count_bytes(c);
 	if (r == -EDQUOT || r == -ENOBUFS)
 		log_debug("varlink: there is no room for the rest of an answer");
-	if (r < 0 || c->cut || watch(c) < 0)
+	if (r < 0 || c->cut || watch_events(c) < 0)
 		disconnect(c);
 	else
 		watch_unfinished(c);
@@ -393,23 +394,6 @@ int varlink_client_new_fd(
 	}
 	*ret = c;
 	return 0;
-}
-
-int varlink_client_connect(struct loop *loop, const char *path, uid_t also,
-	varlink_closed_fn closed, void *arg, struct varlink_client **ret, struct error *err)
-{
-	int fd, r;
-
-	r = varlink_socket_connect(path, SOCK_NONBLOCK, &fd, err);
-	if (r < 0)
-		return r;
-	r = varlink_socket_check_peer(fd, path, also, err);
-	if (r < 0) {
-		close(fd);
-		return r;
-	}
-	r = varlink_client_new_fd(loop, fd, closed, arg, ret);
-	return r < 0 ? error_set(err, r, "%s: %s", path, strerror(-r)) : 0;
 }
 
 struct varlink_client *varlink_client_free(struct varlink_client *c)

@@ -8,7 +8,6 @@
 
 #include "common/base/budget.h"
 #include "common/base/cleanup.h"
-#include "common/base/error.h"
 #include "common/loop/loop.h"
 
 #include <jansson.h>
@@ -28,11 +27,7 @@ typedef void (*varlink_answer_fn)(void *arg, const char *error, json_t *paramete
 /* The connection ended; every open call got "disconnected" before. May free the client. */
 typedef void (*varlink_closed_fn)(void *arg);
 
-/* Connects without blocking (a UNIX socket answers at once). Returns 0 or a negative errno, as
- * varlink_sync_connect(). */
-_must_check_ int varlink_client_connect(struct loop *loop, const char *path, uid_t also,
-	varlink_closed_fn closed, void *arg, struct varlink_client **ret, struct error *err);
-/* The same on a connected socket (takes fd). */
+/* A client on a connected socket (takes fd): see common/varlink/socket.h. closed may be NULL. */
 _must_check_ int varlink_client_new_fd(struct loop *loop, int fd, varlink_closed_fn closed,
 	void *arg, struct varlink_client **ret);
 /* Open calls are dropped without an answer; bytes to be sent still go out as far as the socket

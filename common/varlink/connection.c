@@ -164,7 +164,7 @@ static void send_bytes(struct varlink_connection *c, size_t most)
 	else
 		r = varlink_buffer_send(&c->out, c->fd, most);
 	sent = before - varlink_buffer_len(&c->out);
-	varlink_hold_sent(c, sent);
+	varlink_promises_sent(c, sent);
 	if (c->fd < 0)
 		return;
 	c->server->sent_bytes += sent;
@@ -185,7 +185,7 @@ void varlink_connection_send(struct varlink_connection *c)
 		return;
 	if (s->leaving)
 		s->leaving(s->arg);
-	while (!c->blocked && !c->paused && !c->deaf && (most = varlink_hold_free(c)))
+	while (!c->blocked && !c->paused && !c->deaf && (most = varlink_promises_sendable(c)))
 		send_bytes(c, most);
 }
 
@@ -228,7 +228,7 @@ static bool at_its_end(struct varlink_connection *c)
 }
 
 /* All calls that came were begun, and no other will come. */
-static void tell_shut(struct varlink_connection *c)
+static void announce_shut(struct varlink_connection *c)
 {
 	const struct varlink_server *s = c->server;
 
@@ -249,7 +249,7 @@ static void wait_for_turn(struct varlink_connection *c)
 	}
 }
 
-static int watch(struct varlink_connection *c)
+static int watch_events(struct varlink_connection *c)
 {
 	int events = LOOP_WRITE | LOOP_EDGE;
 
@@ -270,7 +270,7 @@ void varlink_connection_run(struct varlink_connection *c)
 	c->busy = true;
 	do {
 		take_calls(c, most);
-		tell_shut(c);
+		announce_shut(c);
 		if (!later && s->ahead && varlink_buffer_len(&c->out))
 			s->ahead(s->arg);
 		if (!later)
@@ -282,7 +282,7 @@ void varlink_connection_run(struct varlink_connection *c)
 	c->busy = false;
 	if (!c->doomed && !c->deaf)
 		wake_streams(c);
-	if (at_its_end(c) || watch(c) < 0) {
+	if (at_its_end(c) || watch_events(c) < 0) {
 		varlink_connection_free(c);
 		return;
 	}
@@ -386,7 +386,7 @@ static bool is_refused(struct varlink_connection *c)
 	const char *error = s->refuses ? s->refuses(&c->peer, &why, s->arg) : NULL;
 
 	if (error) {
-		varlink_listen_tell(s, c->fd, error, why);
+		varlink_listen_send_error(s, c->fd, error, why);
 		return true;
 	}
 	if (!s->opened || s->opened(&c->peer, &c->user, s->arg) == 0)
@@ -459,7 +459,7 @@ struct varlink_connection *varlink_connection_free(struct varlink_connection *c)
 	c->touched = false;
 	if (c->waiting)
 		TAILQ_REMOVE(&s->waiting, c, waiting_entry);
-	varlink_hold_leave(c);
+	varlink_promises_leave(c);
 	c->busy = true;
 	c->doomed = true;
 	TAILQ_REMOVE(&s->connections, c, entry);

@@ -25,7 +25,7 @@ struct parser {
 	struct error *err;
 };
 
-static int expected(const struct parser *p, const char *what)
+static int error_expected(const struct parser *p, const char *what)
 {
 	if (!p->len)
 		return error_set(p->err, -EINVAL, "line %d, column %d: expected %s, got the end",
@@ -66,7 +66,7 @@ static void begin_token(struct parser *p)
 	p->token_column = p->at - p->line_start + 1;
 }
 
-static void next(struct parser *p)
+static void next_token(struct parser *p)
 {
 	begin_token(p);
 	if (is_word(*p->at))
@@ -79,27 +79,27 @@ static void next(struct parser *p)
 	p->len = p->at - p->token;
 }
 
-static bool is(const struct parser *p, const char *token)
+static bool token_is(const struct parser *p, const char *token)
 {
 	return p->len == strlen(token) && !memcmp(p->token, token, p->len);
 }
 
-static bool take(struct parser *p, const char *token)
+static bool take_token(struct parser *p, const char *token)
 {
-	if (!is(p, token))
+	if (!token_is(p, token))
 		return false;
-	next(p);
+	next_token(p);
 	return true;
 }
 
-static int need(struct parser *p, const char *token)
+static int need_token(struct parser *p, const char *token)
 {
 	char what[16];
 
-	if (take(p, token))
+	if (take_token(p, token))
 		return 0;
 	snprintf(what, sizeof(what), "'%s'", token);
-	return expected(p, what);
+	return error_expected(p, what);
 }
 
 static int take_word(struct parser *p, char **ret)
@@ -107,7 +107,7 @@ static int take_word(struct parser *p, char **ret)
 	*ret = strndup(p->token, p->len);
 	if (!*ret)
 		return no_memory(p);
-	next(p);
+	next_token(p);
 	return 0;
 }
 
@@ -117,7 +117,7 @@ static int member_name(struct parser *p, char **ret)
 	bool ok = p->len && isupper((unsigned char)*p->token) && is_word(*p->token) &&
 		  !memchr(p->token, '_', p->len);
 
-	return ok ? take_word(p, ret) : expected(p, "a name that begins with a capital");
+	return ok ? take_word(p, ret) : error_expected(p, "a name that begins with a capital");
 }
 
 /* [A-Za-z](_?[A-Za-z0-9])* */
@@ -127,7 +127,7 @@ static int field_name(struct parser *p, char **ret)
 
 	for (size_t i = 1; ok && i < p->len; i++)
 		ok = p->token[i] != '_' || p->token[i - 1] != '_';
-	return ok ? take_word(p, ret) : expected(p, "a field's name");
+	return ok ? take_word(p, ret) : error_expected(p, "a field's name");
 }
 
 /* At least two parts between dots, each of [A-Za-z0-9-] without a dash at its ends, the first
@@ -156,7 +156,7 @@ static int interface_name(struct parser *p, char **ret)
 		p->at++;
 	p->len = p->at - p->token;
 	if (!is_interface_name(p->token, p->len))
-		return expected(p, "an interface's name such as org.example.thing");
+		return error_expected(p, "an interface's name such as org.example.thing");
 	return take_word(p, ret);
 }
 
@@ -174,7 +174,7 @@ static struct varlink_field *add_field(struct varlink_type *t)
 	return f;
 }
 
-static int one_field(struct parser *p, struct varlink_type *t)
+static int parse_field(struct parser *p, struct varlink_type *t)
 {
 	struct parser before = *p;
 	struct varlink_field *f = add_field(t);
@@ -184,33 +184,33 @@ static int one_field(struct parser *p, struct varlink_type *t)
 		return r;
 	for (size_t i = 0; i + 1 < t->n_fields; i++)
 		if (!strcmp(t->fields[i].name, f->name))
-			return expected(&before, "another name than the one that is taken");
+			return error_expected(&before, "another name than the one that is taken");
 	if (t->n_fields == 1)
-		t->kind = is(p, ":") ? VARLINK_STRUCT : VARLINK_ENUM;
+		t->kind = token_is(p, ":") ? VARLINK_STRUCT : VARLINK_ENUM;
 	if (t->kind == VARLINK_ENUM)
 		return 0;
-	r = need(p, ":");
+	r = need_token(p, ":");
 	return r < 0 ? r : parse_type(p, &f->type);
 }
 
 /* "(" a: type, ... ")" or "(" a, b ")"; the empty one is a struct. */
 static int parse_group(struct parser *p, struct varlink_type *t)
 {
-	int r = need(p, "(");
+	int r = need_token(p, "(");
 
 	if (r < 0)
 		return r;
 	t->kind = VARLINK_STRUCT;
-	if (take(p, ")"))
+	if (take_token(p, ")"))
 		return 0;
 	for (;;) {
-		r = one_field(p, t);
+		r = parse_field(p, t);
 		if (r < 0)
 			return r;
-		if (take(p, ")"))
+		if (take_token(p, ")"))
 			return 0;
-		if (!take(p, ","))
-			return expected(p, "',' or ')'");
+		if (!take_token(p, ","))
+			return error_expected(p, "',' or ')'");
 	}
 }
 
@@ -218,11 +218,11 @@ static int parse_element(struct parser *p, struct varlink_type *t)
 {
 	int r;
 
-	next(p);
+	next_token(p);
 	t->kind = VARLINK_ARRAY;
-	if (take(p, "string"))
+	if (take_token(p, "string"))
 		t->kind = VARLINK_MAP;
-	r = need(p, "]");
+	r = need_token(p, "]");
 	if (r < 0)
 		return r;
 	t->element = calloc(1, sizeof(*t->element));
@@ -240,13 +240,13 @@ static int parse_plain(struct parser *p, struct varlink_type *t)
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		if (take(p, names[i])) {
+		if (take_token(p, names[i])) {
 			t->kind = i;
 			return 0;
 		}
 	}
 	if (!p->len || !isupper((unsigned char)*p->token))
-		return expected(p, "a type");
+		return error_expected(p, "a type");
 	t->kind = VARLINK_NAMED;
 	t->line = p->token_line;
 	t->column = p->token_column;
@@ -261,10 +261,10 @@ static int parse_type(struct parser *p, struct varlink_type *t)
 		return error_set(p->err, -EINVAL,
 			"line %d, column %d: types are nested deeper than %d", p->token_line,
 			p->token_column, NESTING_MAX);
-	t->nullable = take(p, "?");
-	if (is(p, "["))
+	t->nullable = take_token(p, "?");
+	if (token_is(p, "["))
 		r = parse_element(p, t);
-	else if (is(p, "("))
+	else if (token_is(p, "("))
 		r = parse_group(p, t);
 	else
 		r = parse_plain(p, t);
@@ -290,7 +290,7 @@ static int parse_struct(struct parser *p, struct varlink_type *t)
 	int r = parse_group(p, t);
 
 	if (r == 0 && t->kind != VARLINK_STRUCT)
-		return expected(&before, "fields with their types");
+		return error_expected(&before, "fields with their types");
 	return r;
 }
 
@@ -303,27 +303,27 @@ static int parse_member(struct parser *p, struct varlink_idl *idl)
 
 	if (!m)
 		return no_memory(p);
-	if (take(p, "type"))
+	if (take_token(p, "type"))
 		m->kind = VARLINK_TYPE;
-	else if (take(p, "method"))
+	else if (take_token(p, "method"))
 		m->kind = VARLINK_METHOD;
-	else if (take(p, "error"))
+	else if (take_token(p, "error"))
 		m->kind = VARLINK_ERROR;
 	else
-		return expected(p, "'type', 'method' or 'error'");
+		return error_expected(p, "'type', 'method' or 'error'");
 	before = *p;
 	r = member_name(p, &name);
 	if (r < 0)
 		return r;
 	if (varlink_idl_member(idl, m->kind, name)) {
 		free(name);
-		return expected(&before, "another name than the one that is taken");
+		return error_expected(&before, "another name than the one that is taken");
 	}
 	m->name = name;
 	r = m->kind == VARLINK_TYPE ? parse_group(p, &m->type) : parse_struct(p, &m->type);
 	if (r < 0 || m->kind != VARLINK_METHOD)
 		return r;
-	r = need(p, "->");
+	r = need_token(p, "->");
 	return r < 0 ? r : parse_struct(p, &m->out);
 }
 
@@ -354,8 +354,8 @@ int varlink_idl_parse(const char *text, struct varlink_idl **ret, struct error *
 
 	if (!idl)
 		return no_memory(&p);
-	next(&p);
-	r = need(&p, "interface");
+	next_token(&p);
+	r = need_token(&p, "interface");
 	if (r == 0)
 		r = interface_name(&p, &idl->name);
 	while (r == 0 && p.len)

@@ -22,8 +22,7 @@ enum {
 
 static void on_unfinished(void *arg);
 
-/* --- for all ------------------------------------------------------------------------------------
- */
+/* Limits of all connections together. */
 
 static const struct varlink_limits default_limits = {
 	.message_bytes = 1 << 20,
@@ -120,8 +119,7 @@ void varlink_server_limit_bytes(struct varlink_server *s, size_t bytes)
 		budget_set_limits(s->own_bytes, &l);
 }
 
-/* --- for one connection -------------------------------------------------------------------------
- */
+/* Limits of one connection. */
 
 static void on_cut(void *arg)
 {
@@ -233,8 +231,7 @@ const char *varlink_limits_what(const struct varlink_server *s, int error, int64
 	return text;
 }
 
-/* --- time ---------------------------------------------------------------------------------------
- */
+/* The time limit for an unfinished message. */
 
 static void watch_unfinished(struct varlink_connection *c)
 {

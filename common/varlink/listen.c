@@ -92,7 +92,7 @@ static void accept_failed(struct varlink_server *s, int listening, int error)
 	rest(s);
 }
 
-void varlink_listen_tell(
+void varlink_listen_send_error(
 	const struct varlink_server *s, int fd, const char *error, json_t *parameters)
 {
 	_cleanup_free_ char *name = NULL;
@@ -111,7 +111,7 @@ void varlink_listen_tell(
 void varlink_listen_refuse(const struct varlink_server *s, int fd, const char *what, int64_t limit)
 {
 	log_debug("varlink: refusing a connection over the limit of %" PRId64 " %s", limit, what);
-	varlink_listen_tell(s, fd, VARLINK_LIMIT_ERROR, varlink_limit_error(what, limit));
+	varlink_listen_send_error(s, fd, VARLINK_LIMIT_ERROR, varlink_limit_error(what, limit));
 }
 
 /* Whether the peer has gone without a word. */

@@ -36,7 +36,6 @@ const struct varlink_range peer_ranges[] = {
 	{ "offset", 0, INT64_MAX },
 	{ "bytes", 0, INT64_MAX },
 	{ "known_round", 0, INT64_MAX },
-	{ "number", 1, INT64_MAX },
 	{ "attempt", 0, INT_MAX },
 	{ "attempts", 0, INT_MAX / 2 },
 	{ "restarts", 0, INT_MAX / 2 },

@@ -8,6 +8,7 @@
  *   listen.c      listening sockets and what happens when descriptors run out
  *   connection.c  one connection: bytes in and out, pausing, its end
  *   carried.c     one without a socket
+ *   promises.c    answers that wait until what they promise is kept elsewhere
  *   limits.c      what connections may hold together, and for how long
  *   dispatch.c    from a message to a handler; flat.c does it fast
  *   call.c        answers and their order
@@ -37,7 +38,7 @@ TAILQ_HEAD(varlink_listeners, varlink_listener);
 struct varlink_interface {
 	struct varlink_idl *idl;
 	const char *text;
-	char *described; /* the answer with text, once that was asked for */
+	char *described; /* the answer with text, once a peer asked for it */
 	size_t described_len;
 	const struct varlink_method *methods;
 	const struct varlink_range *ranges;
@@ -80,7 +81,7 @@ struct varlink_server {
 	bool paused;
 
 	struct varlink_connections connections, touched;
-	struct varlink_connections holding; /* their answers wait for varlink_server_kept() */
+	struct varlink_connections withheld; /* their answers wait for varlink_server_kept() */
 	struct varlink_connections
 		waiting; /* their unhandled calls wait for another turn, in this order */
 	struct loop_again *next_turn;
@@ -108,7 +109,7 @@ struct varlink_server {
 struct varlink_connection {
 	struct varlink_server *server;
 	TAILQ_ENTRY(varlink_connection)
-	entry, touched_entry, waiting_entry, unfinished_entry, holding_entry;
+	entry, touched_entry, waiting_entry, unfinished_entry, withheld_entry;
 	struct varlink_account account;
 	struct budget_holder place, bytes;
 	int fd; /* -1: it is carried (server.h) */
@@ -122,8 +123,8 @@ struct varlink_connection {
 	struct varlink_frame in;
 	struct varlink_buffer out;
 	size_t held; /* bytes of answers that wait for earlier calls */
-	/* Where the server holds answers: how many bytes of out may be sent; how many behind them
-	 * wait, and for what. */
+	/* Where answers promise: how many bytes of out may be sent; how many behind them wait, and
+	 * for what. */
 	size_t free_bytes, marked_bytes;
 	uint64_t mark;
 	struct varlink_calls calls;
@@ -141,8 +142,8 @@ struct varlink_connection {
 	bool paused;   /* the peer of a carried one reads no more */
 	bool handed;   /* other processes have its socket, too */
 	bool promises; /* out has answers of an interface that promises, and no mark for them */
-	bool touched, waiting, unfinished, holding; /* it is in the lists of these names */
-	bool busy;				    /* being handled now: needs no touch */
+	bool touched, waiting, unfinished, withheld; /* it is in the lists of these names */
+	bool busy;				     /* being handled now: needs no touch */
 };
 
 struct varlink_call {
@@ -171,21 +172,15 @@ void varlink_listen_fini(struct varlink_server *s);
 void varlink_listen_accept(struct varlink_server *s);
 /* Sends one error of the server's own interface, unasked, to a peer that is not served. The caller
  * keeps fd; takes parameters. */
-void varlink_listen_tell(
+void varlink_listen_send_error(
 	const struct varlink_server *s, int fd, const char *error, json_t *parameters);
-/* Tells a peer that it is over a limit. */
+/* Sends a peer the error that it is over a limit. */
 void varlink_listen_refuse(const struct varlink_server *s, int fd, const char *what, int64_t limit);
 
-/* connection.c: takes fd. */
+/* connection.c */
+/* Takes fd. */
 _must_check_ int varlink_connection_new(struct varlink_server *s, int fd, struct error *err);
 struct varlink_connection *varlink_connection_free(struct varlink_connection *c);
-/* carried.c: gives the carrier what it takes of the messages in the first so many bytes. */
-void varlink_carried_send(struct varlink_connection *c, size_t most);
-/* hold.c: how many bytes of its output may be sent. */
-size_t varlink_hold_free(struct varlink_connection *c);
-void varlink_hold_sent(struct varlink_connection *c, size_t bytes);
-void varlink_hold_leave(struct varlink_connection *c);
-
 /* A connection of that descriptor (-1: none) among the server's; it serves nothing yet. */
 struct varlink_connection *varlink_connection_make(struct varlink_server *s, int fd);
 size_t varlink_connection_queued(const struct varlink_connection *c);
@@ -209,10 +204,22 @@ void varlink_connection_receive(struct varlink_connection *c);
 void varlink_connection_doom(struct varlink_connection *c, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* carried.c */
+/* Gives the carrier what it takes of the messages in the first so many bytes. */
+void varlink_carried_send(struct varlink_connection *c, size_t most);
+
+/* promises.c */
+/* How many bytes of its output may be sent. */
+size_t varlink_promises_sendable(struct varlink_connection *c);
+/* Call it when so many of them were sent. */
+void varlink_promises_sent(struct varlink_connection *c, size_t bytes);
+/* Takes the connection off the list of those that wait for varlink_server_kept(). */
+void varlink_promises_leave(struct varlink_connection *c);
+
 /* limits.c */
 _must_check_ int varlink_limits_init(struct varlink_server *s, const struct varlink_options *opt);
 void varlink_limits_fini(struct varlink_server *s);
-/* Counts a new connection. -EUSERS: it is one too many, and the peer was told. */
+/* Counts a new connection. -EUSERS: it is one too many, and the peer got the error. */
 _must_check_ int varlink_limits_join(struct varlink_connection *c);
 void varlink_limits_leave(struct varlink_connection *c);
 /* How much of a connection's output may wait before streams have to pause. */

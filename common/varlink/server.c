@@ -107,7 +107,7 @@ int varlink_server_new(struct loop *loop, const struct varlink_options *opt,
 	s->closed = opt->closed;
 	s->leaving = opt->leaving;
 	s->holds = opt->holds;
-	TAILQ_INIT(&s->holding);
+	TAILQ_INIT(&s->withheld);
 	s->ahead = opt->ahead;
 	s->account = opt->account;
 	s->count_calls = opt->count_calls;

@@ -34,7 +34,7 @@ struct varlink_peer {
  * Handles one call. parameters is borrowed, valid and has the declared types. The handler answers
  * now or later. It may keep the call without a reference: the final reply or error ends the call,
  * or the peer goes (see varlink_call_on_gone); after that the pointer is invalid. Returns 0, or a
- * negative errno: the server then answers ERROR_PREFIX.Failed with strerror.
+ * negative errno: the server then answers ERROR_PREFIX.Internal with strerror.
  */
 typedef int (*varlink_method_fn)(struct varlink_call *call, json_t *parameters, void *arg);
 
@@ -125,7 +125,7 @@ struct varlink_options {
 	/* May be NULL. Runs after leaving, where answers of an interface that promises are about to
 	 * be sent, and those behind them. *mark is 0 for answers that it has not seen: it sets it
 	 * to what they rely on. Returns 0: they may be sent; 1: they wait for
-	 * varlink_server_kept(); -1: what they say will not hold, and the connection ends. */
+	 * varlink_server_kept(); -1: what they rely on is lost, and the connection ends. */
 	int (*holds)(void *arg, uint64_t *mark);
 	/* May be NULL. Runs before answers are sent at the end of a connection's turn, never inside
 	 * an answer: it answers the calls whose answers have to go out first, and sends these
@@ -205,7 +205,7 @@ void varlink_carried_close(struct varlink_connection *c);
 /* Accepts no more connections and closes each after its calls are answered; then fn runs once. */
 void varlink_server_drain(struct varlink_server *s, loop_fn fn, void *arg);
 
-/* From now on also checks answers against the interface, and replaces a wrong one by Failed with
+/* From now on also checks answers against the interface, and replaces a wrong one by Internal with
  * the reason. For tests: it costs time. */
 void varlink_server_check_replies(struct varlink_server *s, bool check);
 
@@ -243,7 +243,7 @@ void varlink_server_flush(struct varlink_server *s);
 /*
  * The next four all take parameters (NULL means {}), also on failure. They return 0, -ECONNRESET if
  * the peer is gone or not served any more, -EMSGSIZE for an answer over limits.reply_bytes (the
- * peer then gets Failed; a notification is left out), -EDQUOT or -ENOBUFS for one over a limit of
+ * peer then gets Internal; a notification is left out), -EDQUOT or -ENOBUFS for one over a limit of
  * bytes (the peer then gets the error for the limit; the connection of a stream ends), or -ENOMEM.
  * Connections never end inside them.
  */

@@ -66,7 +66,7 @@ int varlink_socket_connect(const char *path, int flags, int *ret, struct error *
 	return 0;
 }
 
-int varlink_socket_check_peer(int fd, const char *path, uid_t also, struct error *err)
+int varlink_socket_check_peer(int fd, const char *path, uid_t trusted, struct error *err)
 {
 	char peer[USER_NAME_MAX], own[USER_NAME_MAX], named[USER_NAME_MAX];
 	struct ucred cred = { .uid = (uid_t)-1 };
@@ -75,12 +75,12 @@ int varlink_socket_check_peer(int fd, const char *path, uid_t also, struct error
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
 		return error_set(
 			err, -EPERM, "%s: cannot see who listens there: %s", path, strerror(errno));
-	if (cred.uid == 0 || cred.uid == geteuid() || (also != (uid_t)-1 && cred.uid == also))
+	if (cred.uid == 0 || cred.uid == geteuid() || (trusted != (uid_t)-1 && cred.uid == trusted))
 		return 0;
 	return error_set(err, -EPERM, "%s: user %s listens there, expected %s%s%s%s", path,
 		user_name(cred.uid, peer), geteuid() == 0 ? "" : "root or ",
-		user_name(geteuid(), own), also == (uid_t)-1 ? "" : " or ",
-		also == (uid_t)-1 ? "" : user_name(also, named));
+		user_name(geteuid(), own), trusted == (uid_t)-1 ? "" : " or ",
+		trusted == (uid_t)-1 ? "" : user_name(trusted, named));
 }
 
 /* Returns 0 if path is free or a socket on which no process listens. */

@@ -13,15 +13,17 @@
 #include <sys/types.h>
 
 /* Connects; flags are SOCK_NONBLOCK or 0. ret is owned. On failure returns a negative errno, with a
- * text that begins with the path. */
+ * text that begins with the path: -ENOENT or -ECONNREFUSED if no process listens, -EACCES without
+ * permission. */
 _must_check_ int varlink_socket_connect(const char *path, int flags, int *ret, struct error *err);
 
 /*
- * Checks who listens at the other end of fd: trusts root, the caller and the user also (-1: no
+ * Checks who listens at the other end of fd: trusts root, the caller and the user trusted (-1: no
  * further one). Returns 0 or -EPERM with err, which begins with path and names the owner and the
  * expected one. Send nothing before.
  */
-_must_check_ int varlink_socket_check_peer(int fd, const char *path, uid_t also, struct error *err);
+_must_check_ int varlink_socket_check_peer(
+	int fd, const char *path, uid_t trusted, struct error *err);
 
 /*
  * Makes a listening, non-blocking socket at path with mode: binds a temporary name and renames it.

@@ -5,7 +5,6 @@
 #include "common/text/json.h"
 #include "common/varlink/frame.h"
 #include "common/varlink/message.h"
-#include "common/varlink/socket.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -31,16 +30,6 @@ int varlink_sync_new_fd(int fd, struct varlink_sync **ret, struct error *err)
 	varlink_frame_init(&c->in, VARLINK_ANSWER_MAX);
 	*ret = c;
 	return 0;
-}
-
-int varlink_sync_connect(const char *path, uid_t also, struct varlink_sync **ret, struct error *err)
-{
-	_cleanup_close_ int fd = -1;
-	int r = varlink_socket_connect(path, 0, &fd, err);
-
-	if (r == 0)
-		r = varlink_socket_check_peer(fd, path, also, err);
-	return r < 0 ? r : varlink_sync_new_fd(TAKE_FD(fd), ret, err);
 }
 
 struct varlink_sync *varlink_sync_free(struct varlink_sync *c)
@@ -186,20 +175,6 @@ int varlink_sync_receive(struct varlink_sync *c, json_t **ret_parameters, char *
 		if (r < 0)
 			return error_set(err, r, "%s", strerror(-r));
 	}
-}
-
-int varlink_sync_call(struct varlink_sync *c, const char *method, json_t *parameters,
-	json_t **ret_parameters, char **ret_error, struct error *err)
-{
-	bool continues;
-	int r = varlink_sync_send(c, method, parameters, false, err);
-
-	if (r < 0)
-		return r;
-	do
-		r = varlink_sync_receive(c, ret_parameters, ret_error, &continues, err);
-	while (r == -EINTR);
-	return r;
 }
 
 int varlink_sync_wait(struct varlink_sync *c, int timeout_ms)

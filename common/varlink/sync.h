@@ -8,15 +8,10 @@
 
 #include <jansson.h>
 #include <stdbool.h>
-#include <sys/types.h>
 
 struct varlink_sync;
 
-/* -ENOENT or -ECONNREFUSED if no process listens, -EACCES without permission, -EPERM if the
- * listener is not trusted: see varlink_socket_check_peer(). */
-_must_check_ int varlink_sync_connect(
-	const char *path, uid_t also, struct varlink_sync **ret, struct error *err);
-/* The same on a connected socket (takes fd). */
+/* A client on a connected, blocking socket (takes fd): see common/varlink/socket.h. */
 _must_check_ int varlink_sync_new_fd(int fd, struct varlink_sync **ret, struct error *err);
 struct varlink_sync *varlink_sync_free(struct varlink_sync *c);
 DEFINE_CLEANUP(struct varlink_sync *, varlink_sync_free)
@@ -33,10 +28,6 @@ _must_check_ int varlink_sync_send(struct varlink_sync *c, const char *method, j
  */
 _must_check_ int varlink_sync_receive(struct varlink_sync *c, json_t **ret_parameters,
 	char **ret_error, bool *ret_continues, struct error *err);
-
-/* send and receive of one plain call; EINTR is retried. Same returns. */
-_must_check_ int varlink_sync_call(struct varlink_sync *c, const char *method, json_t *parameters,
-	json_t **ret_parameters, char **ret_error, struct error *err);
 
 /* Of the last call. */
 const char *varlink_sync_method(const struct varlink_sync *c);

@@ -12,7 +12,7 @@ struct path {
 	const struct path *up;
 	const char *key; /* NULL: an array's element */
 	size_t index;
-	bool newer; /* what is not known may come of a newer program */
+	bool newer; /* unknown members may come from a newer program */
 };
 
 static void path_text(const struct path *p, char *text, size_t size)
@@ -60,7 +60,7 @@ static const char *describe(const struct varlink_type *t, char *text, size_t siz
 	return text;
 }
 
-static int wrong(
+static int wrong_type(
 	const struct path *p, const struct varlink_type *t, const json_t *v, struct error *err)
 {
 	char field[sizeof(err->field)], what[256];
@@ -76,7 +76,7 @@ static int wrong(
 		describe(t, what, sizeof(what)), json_type_name(v));
 }
 
-static int check(
+static int check_value(
 	const struct path *p, const struct varlink_type *t, const json_t *v, struct error *err);
 
 static int unknown_member(
@@ -115,7 +115,7 @@ static int check_struct(
 		known += member != NULL;
 		if (f->type.nullable && (!member || json_is_null(member)))
 			continue;
-		r = check(&below, &f->type, member, err);
+		r = check_value(&below, &f->type, member, err);
 		if (r < 0)
 			return r;
 	}
@@ -134,7 +134,7 @@ static int check_elements(
 		json_array_foreach (v, i, element) {
 			struct path below = { .up = p, .index = i, .newer = p->newer };
 
-			r = check(&below, t->element, element, err);
+			r = check_value(&below, t->element, element, err);
 			if (r < 0)
 				return r;
 		}
@@ -143,7 +143,7 @@ static int check_elements(
 	json_object_foreach ((json_t *)v, key, element) {
 		struct path below = { .up = p, .key = key, .newer = p->newer };
 
-		r = check(&below, t->element, element, err);
+		r = check_value(&below, t->element, element, err);
 		if (r < 0)
 			return r;
 	}
@@ -160,7 +160,7 @@ static bool in_enum(const struct varlink_type *t, const json_t *v)
 	return false;
 }
 
-static int check(
+static int check_value(
 	const struct path *p, const struct varlink_type *t, const json_t *v, struct error *err)
 {
 	bool ok = false;
@@ -189,15 +189,15 @@ static int check(
 		ok = json_is_object(v);
 		break;
 	case VARLINK_STRUCT:
-		return json_is_object(v) ? check_struct(p, t, v, err) : wrong(p, t, v, err);
+		return json_is_object(v) ? check_struct(p, t, v, err) : wrong_type(p, t, v, err);
 	case VARLINK_ARRAY:
-		return json_is_array(v) ? check_elements(p, t, v, err) : wrong(p, t, v, err);
+		return json_is_array(v) ? check_elements(p, t, v, err) : wrong_type(p, t, v, err);
 	case VARLINK_MAP:
-		return json_is_object(v) ? check_elements(p, t, v, err) : wrong(p, t, v, err);
+		return json_is_object(v) ? check_elements(p, t, v, err) : wrong_type(p, t, v, err);
 	case VARLINK_NAMED:
 		break;
 	}
-	return ok ? 0 : wrong(p, t, v, err);
+	return ok ? 0 : wrong_type(p, t, v, err);
 }
 
 int varlink_validate(
@@ -205,7 +205,7 @@ int varlink_validate(
 {
 	struct path p = { .key = root };
 
-	return check(&p, type, value, err);
+	return check_value(&p, type, value, err);
 }
 
 int varlink_validate_answer(
@@ -213,7 +213,7 @@ int varlink_validate_answer(
 {
 	struct path p = { .key = root, .newer = true };
 
-	return check(&p, type, value, err);
+	return check_value(&p, type, value, err);
 }
 
 static int check_range(

@@ -50,11 +50,6 @@ struct agent_call *agent_call_free(struct agent_call *c)
 	return NULL;
 }
 
-static void on_closed(void *arg)
-{
-	/* The answer "disconnected" of the open call already told it. */
-}
-
 static void on_ping(void *arg, const char *error, json_t *parameters, bool continues)
 {
 	struct agent_call *c = arg;
@@ -71,7 +66,7 @@ static void on_ping(void *arg, const char *error, json_t *parameters, bool conti
 
 static int open_client(struct agent_call *c, int fd)
 {
-	int r = varlink_client_new_fd(c->job->host->loop, fd, on_closed, c, &c->client);
+	int r = varlink_client_new_fd(c->job->host->loop, fd, NULL, c, &c->client);
 
 	if (!r)
 		r = job_count_client(c->job, c->client);

@@ -380,15 +380,10 @@ static void on_answer(void *arg, const char *error, json_t *parameters, bool con
 		helper_await(r->helper, true);
 }
 
-static void on_closed(void *arg)
-{
-	/* The answer "disconnected" of the open call already told it. */
-}
-
 static int ask_fd(struct relay *r, int fd, const char *method)
 {
 	char name[64];
-	int code = varlink_client_new_fd(r->relays->host->loop, fd, on_closed, r, &r->client);
+	int code = varlink_client_new_fd(r->relays->host->loop, fd, NULL, r, &r->client);
 
 	if (!code)
 		code = job_count_client(r->job, r->client);

@@ -79,11 +79,6 @@ static void end_over(struct notice_delivery *t)
 	end(t, "FailedPrecondition", p);
 }
 
-static void on_closed(void *arg)
-{
-	/* The answer "disconnected" of the open call already told it. */
-}
-
 static void on_answer(void *arg, const char *error, json_t *parameters, bool continues)
 {
 	struct notice_delivery *t = arg;
@@ -128,7 +123,7 @@ static void ask(struct notice_delivery *t)
 	if (fd == -ECONNREFUSED || fd == -ENOENT)
 		return;
 	t->tries++;
-	r = fd < 0 ? fd : varlink_client_new_fd(t->job->host->loop, fd, on_closed, t, &t->client);
+	r = fd < 0 ? fd : varlink_client_new_fd(t->job->host->loop, fd, NULL, t, &t->client);
 	if (!r)
 		r = job_count_client(t->job, t->client);
 	if (!r)

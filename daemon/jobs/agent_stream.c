@@ -17,11 +17,6 @@ struct joblink {
 	bool *caught_up; /* the same while joblink_catch_up() runs, which no rest holds up */
 };
 
-static void on_closed(void *arg)
-{
-	/* The answer "disconnected" of the open call already told it. */
-}
-
 static void on_rested(void *arg)
 {
 	struct joblink *l = arg;
@@ -71,7 +66,7 @@ int joblink_new(struct loop *loop, int fd, const char *run, int64_t since, jobli
 		free(l);
 		return r;
 	}
-	r = varlink_client_new_fd(loop, fd, on_closed, l, &l->client);
+	r = varlink_client_new_fd(loop, fd, NULL, l, &l->client);
 	if (!r)
 		r = varlink_client_call(l->client, "io.elasticd.Manager.Watch",
 			json_pack("{s:s, s:I}", "job", run, "since", (json_int_t)since), true,

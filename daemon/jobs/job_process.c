@@ -45,10 +45,6 @@ static void set_silent(struct job *j, int64_t since_us, const char *why)
 	job_tell(j, JOB_UPDATED);
 }
 
-static void on_silence_closed(void *arg)
-{
-}
-
 /* Also gets the end of the connection; the next call tries again. */
 static void on_silence_answer(void *arg, const char *error, json_t *parameters, bool continues)
 {
@@ -63,8 +59,7 @@ static void ask_for_sign(struct job *j, struct error *err)
 {
 	int fd = agentproc_connect(j->host->runtime_dir, j->rec.name, err);
 
-	if (fd < 0 ||
-		varlink_client_new_fd(j->host->loop, fd, on_silence_closed, j, &j->silence) < 0)
+	if (fd < 0 || varlink_client_new_fd(j->host->loop, fd, NULL, j, &j->silence) < 0)
 		return;
 	if (job_count_client(j, j->silence) < 0 ||
 		varlink_client_call(j->silence, "io.elasticd.Manager.Ping", NULL, false,

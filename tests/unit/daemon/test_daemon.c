@@ -9,6 +9,7 @@
 #include "common/base/proc.h"
 #include "common/text/json.h"
 #include "common/varlink/client.h"
+#include "common/varlink/socket.h"
 #include "daemon/api/daemon.h"
 #include "daemon/jobs/job_process.h"
 
@@ -133,10 +134,11 @@ static void begin_daemon(void)
 static void connect_client(void)
 {
 	char socket[128];
+	int fd;
 
 	snprintf(socket, sizeof(socket), "%s/control.sock", paths[0]);
-	ck_assert_int_eq(
-		varlink_client_connect(loop, socket, (uid_t)-1, NULL, NULL, &client, &err), 0);
+	ck_assert_int_eq(varlink_socket_connect(socket, SOCK_NONBLOCK, &fd, &err), 0);
+	ck_assert_int_eq(varlink_client_new_fd(loop, fd, NULL, NULL, &client), 0);
 }
 
 /* As a crash does it, but for the process: nothing is tidied up on disk. */
@@ -507,11 +509,8 @@ START_TEST(a_stream_of_all_events_begins_with_an_empty_answer)
 {
 	_cleanup_json_ json_t *events = json_array();
 	struct varlink_client *control = client;
-	char socket[128];
 
-	snprintf(socket, sizeof(socket), "%s/control.sock", paths[0]);
-	ck_assert_int_eq(
-		varlink_client_connect(loop, socket, (uid_t)-1, NULL, NULL, &client, &err), 0);
+	connect_client();
 	answers = 0;
 	ck_assert_int_eq(varlink_client_call(client, MANAGER "Events",
 				 json_pack("{s:b}", "follow", 1), true, on_events, events),

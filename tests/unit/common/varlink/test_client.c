@@ -2,10 +2,10 @@
 #include "tests/unit/varlink_demo.h"
 
 #include "common/varlink/client.h"
+#include "common/varlink/socket.h"
 #include "common/varlink/sync.h"
 
 #include <signal.h>
-#include <sys/wait.h>
 #include <time.h>
 
 static struct varlink_client *client;
@@ -558,11 +558,20 @@ START_TEST(answers_that_wait_for_their_turn_can_be_fetched_for_a_time)
 }
 END_TEST
 
+/* A socket that is connected to the server. */
+static int connect_fd(void)
+{
+	int fd;
+
+	ck_assert_int_eq(varlink_socket_connect(path, 0, &fd, &err), 0);
+	return fd;
+}
+
 START_TEST(a_blocking_caller_gets_answers_errors_and_streams)
 {
 	_cleanup_(varlink_sync_freep) struct varlink_sync *c = NULL;
 
-	ck_assert_int_eq(varlink_sync_connect(path, (uid_t)-1, &c, &err), 0);
+	ck_assert_int_eq(varlink_sync_new_fd(connect_fd(), &c, &err), 0);
 	ck_assert_int_ge(varlink_sync_fd(c), 0);
 	ck_assert_int_eq(varlink_sync_send(c, DEMO "Echo", text_of("1"), false, &err), 0);
 	ck_assert_int_eq(varlink_sync_send(c, DEMO "Fail", NULL, false, &err), 0);
@@ -587,27 +596,11 @@ START_TEST(a_blocking_caller_gets_answers_errors_and_streams)
 }
 END_TEST
 
-START_TEST(a_blocking_caller_hears_why_it_cannot_connect)
-{
-	struct varlink_sync *c = NULL;
-	char expected[128];
-
-	server = varlink_server_free(server);
-	ck_assert_int_eq(varlink_sync_connect(path, (uid_t)-1, &c, &err), -ENOENT);
-	snprintf(expected, sizeof(expected), "%s: cannot connect: No such file or directory", path);
-	ck_assert_str_eq(err.text, expected);
-	ck_assert_ptr_null(c);
-	ck_assert_int_eq(
-		varlink_client_connect(loop, path, (uid_t)-1, on_closed, NULL, &client, &err),
-		-ENOENT);
-}
-END_TEST
-
 START_TEST(a_blocking_caller_hears_the_end_after_what_came_before)
 {
 	_cleanup_(varlink_sync_freep) struct varlink_sync *c = NULL;
 
-	ck_assert_int_eq(varlink_sync_connect(path, (uid_t)-1, &c, &err), 0);
+	ck_assert_int_eq(varlink_sync_new_fd(connect_fd(), &c, &err), 0);
 	ck_assert_int_eq(varlink_sync_send(c, DEMO "Echo", text_of("1"), false, &err), 0);
 	ck_assert_int_eq(varlink_sync_send(c, DEMO "Keep", NULL, false, &err), 0);
 	turn();
@@ -636,7 +629,7 @@ START_TEST(a_signal_interrupts_receiving_and_nothing_is_lost)
 
 	sigaction(SIGALRM, &sa, NULL);
 	ck_assert_int_eq(timer_create(CLOCK_MONOTONIC, &ev, &timer), 0);
-	ck_assert_int_eq(varlink_sync_connect(path, (uid_t)-1, &c, &err), 0);
+	ck_assert_int_eq(varlink_sync_new_fd(connect_fd(), &c, &err), 0);
 	ck_assert_int_eq(varlink_sync_send(c, DEMO "Echo", text_of("1"), false, &err), 0);
 	timer_settime(timer, 0, &often, NULL);
 	ck_assert_str_eq(receive(c), "-4: Interrupted system call");
@@ -645,34 +638,6 @@ START_TEST(a_signal_interrupts_receiving_and_nothing_is_lost)
 	turn();
 	ck_assert_str_eq(receive(c), "{\"text\":\"1\"}");
 	timer_delete(timer);
-}
-END_TEST
-
-static int call_once(void)
-{
-	_cleanup_(varlink_sync_freep) struct varlink_sync *c = NULL;
-	_cleanup_json_ json_t *parameters = NULL;
-	_cleanup_free_ char *error = NULL;
-
-	if (varlink_sync_connect(path, (uid_t)-1, &c, &err) < 0)
-		return 1;
-	if (varlink_sync_call(c, DEMO "Echo", text_of("x"), &parameters, &error, &err) < 0)
-		return 2;
-	return strcmp(json_get_string(parameters, "text", ""), "x") || error ? 3 : 0;
-}
-
-START_TEST(one_call_is_sent_and_answered)
-{
-	pid_t pid = fork();
-	int status;
-
-	if (!pid)
-		_exit(call_once());
-	while (!n_handled)
-		loop_run_once(loop, true);
-	turn();
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	ck_assert_int_eq(status, 0);
 }
 END_TEST
 
@@ -713,10 +678,8 @@ static void add_sync_tests(Suite *s)
 	tcase_add_test(t, an_answer_of_more_values_than_may_be_is_an_error_and_the_last);
 	tcase_add_test(t, answers_that_wait_for_their_turn_can_be_fetched_for_a_time);
 	tcase_add_test(t, a_blocking_caller_gets_answers_errors_and_streams);
-	tcase_add_test(t, a_blocking_caller_hears_why_it_cannot_connect);
 	tcase_add_test(t, a_blocking_caller_hears_the_end_after_what_came_before);
 	tcase_add_test(t, a_signal_interrupts_receiving_and_nothing_is_lost);
-	tcase_add_test(t, one_call_is_sent_and_answered);
 	suite_add_tcase(s, t);
 }
 

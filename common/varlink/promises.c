@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers that wait until what they promise is kept elsewhere, too. The output of a connection is
- * sent in parts: one that may be sent, behind it one with a mark, which waits, and behind that what
- * came later, which gets its own mark when the one before it has gone.
+ * Answers that wait until what they promise is kept elsewhere, too. The output of a connection
+ * has parts: one that may be sent; behind it one with a mark, which waits; behind that the newest,
+ * which gets its own mark when the one before it has gone.
  */
 #include "common/varlink/private.h"
 
-size_t varlink_hold_free(struct varlink_connection *c)
+size_t varlink_promises_sendable(struct varlink_connection *c)
 {
 	struct varlink_server *s = c->server;
 	size_t len = varlink_buffer_len(&c->out);
@@ -23,27 +23,27 @@ size_t varlink_hold_free(struct varlink_connection *c)
 	}
 	r = s->holds(s->arg, &c->mark);
 	if (r < 0) {
-		varlink_connection_doom(c, "its answers will not hold");
+		varlink_connection_doom(c, "its answers rely on what is lost");
 	} else if (r == 0) {
 		c->free_bytes = c->marked_bytes;
 		c->marked_bytes = 0;
-	} else if (!c->holding) {
-		c->holding = true;
-		TAILQ_INSERT_TAIL(&s->holding, c, holding_entry);
+	} else if (!c->withheld) {
+		c->withheld = true;
+		TAILQ_INSERT_TAIL(&s->withheld, c, withheld_entry);
 	}
 	return c->free_bytes;
 }
 
-void varlink_hold_sent(struct varlink_connection *c, size_t bytes)
+void varlink_promises_sent(struct varlink_connection *c, size_t bytes)
 {
 	c->free_bytes -= bytes < c->free_bytes ? bytes : c->free_bytes;
 }
 
-void varlink_hold_leave(struct varlink_connection *c)
+void varlink_promises_leave(struct varlink_connection *c)
 {
-	if (c->holding)
-		TAILQ_REMOVE(&c->server->holding, c, holding_entry);
-	c->holding = false;
+	if (c->withheld)
+		TAILQ_REMOVE(&c->server->withheld, c, withheld_entry);
+	c->withheld = false;
 }
 
 void varlink_server_kept(struct varlink_server *s)
@@ -51,8 +51,8 @@ void varlink_server_kept(struct varlink_server *s)
 	struct varlink_connection *c;
 
 	/* A connection that has to wait yet comes back in its turn. */
-	while ((c = TAILQ_FIRST(&s->holding))) {
-		varlink_hold_leave(c);
+	while ((c = TAILQ_FIRST(&s->withheld))) {
+		varlink_promises_leave(c);
 		varlink_connection_touch(c);
 	}
 }

@@ -1,41 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection's own word, who decides on a new connection, and receiving ahead of the loop. */
+/* The pointer that opened() gives a connection, its refusals, and receiving ahead of the loop. */
 #include "tests/unit/varlink_demo.h"
 
-static char words[4];
+static char users[4];
 static int n_opened, n_closed, n_allowed;
 static void *last_closed;
 
-static int word_opened(const struct varlink_peer *peer, void **ret_user, void *arg)
+static int on_opened(const struct varlink_peer *peer, void **ret_user, void *arg)
 {
 	ck_assert_int_eq(peer->pid, getpid());
 	if (n_opened == n_allowed)
 		return 1;
-	*ret_user = &words[n_opened++];
+	*ret_user = &users[n_opened++];
 	return 0;
 }
 
-static void word_closed(void *user, void *arg)
+static void on_user_closed(void *user, void *arg)
 {
 	n_closed++;
 	last_closed = user;
 }
 
-static struct varlink_options word_options(int allowed)
+static struct varlink_options opened_options(int allowed)
 {
 	struct varlink_options opt = demo_options();
 
 	n_opened = n_closed = 0;
 	n_allowed = allowed;
 	last_closed = NULL;
-	opt.opened = word_opened;
-	opt.closed = word_closed;
+	opt.opened = on_opened;
+	opt.closed = on_user_closed;
 	return opt;
 }
 
-START_TEST(a_connection_keeps_its_word_for_all_its_calls)
+START_TEST(a_connection_keeps_its_user_for_all_its_calls)
 {
-	struct varlink_options opt = word_options(2);
+	struct varlink_options opt = opened_options(2);
 	int a, b;
 
 	demo_start(&opt);
@@ -46,26 +46,26 @@ START_TEST(a_connection_keeps_its_word_for_all_its_calls)
 	call_method(b, DEMO "Keep", "{}", "");
 	turn();
 	ck_assert_int_eq(n_kept, 3);
-	ck_assert_ptr_eq(varlink_call_user(kept[0]), &words[0]);
-	ck_assert_ptr_eq(varlink_call_user(kept[1]), &words[1]);
-	ck_assert_ptr_eq(varlink_call_user(kept[2]), &words[1]);
-	varlink_call_set_user(kept[1], &words[3]);
-	ck_assert_ptr_eq(varlink_call_user(kept[2]), &words[3]);
+	ck_assert_ptr_eq(varlink_call_user(kept[0]), &users[0]);
+	ck_assert_ptr_eq(varlink_call_user(kept[1]), &users[1]);
+	ck_assert_ptr_eq(varlink_call_user(kept[2]), &users[1]);
+	varlink_call_set_user(kept[1], &users[3]);
+	ck_assert_ptr_eq(varlink_call_user(kept[2]), &users[3]);
 	close(b);
 	turn();
 	ck_assert_int_eq(n_gone, 2);
 	ck_assert_int_eq(n_closed, 1);
-	ck_assert_ptr_eq(last_closed, &words[3]);
+	ck_assert_ptr_eq(last_closed, &users[3]);
 	demo_stop();
 	ck_assert_int_eq(n_closed, 2);
-	ck_assert_ptr_eq(last_closed, &words[0]);
+	ck_assert_ptr_eq(last_closed, &users[0]);
 	close(a);
 }
 END_TEST
 
-START_TEST(a_connection_without_a_word_is_not_told_of)
+START_TEST(closed_does_not_run_for_a_connection_without_a_user)
 {
-	struct varlink_options opt = word_options(1);
+	struct varlink_options opt = opened_options(1);
 	int a;
 
 	demo_start(&opt);
@@ -83,7 +83,7 @@ END_TEST
 
 START_TEST(a_refused_peer_gets_the_limits_error)
 {
-	struct varlink_options opt = word_options(0);
+	struct varlink_options opt = opened_options(0);
 	int p[2];
 
 	demo_start(&opt);
@@ -100,7 +100,7 @@ END_TEST
 
 START_TEST(a_message_that_is_too_long_gets_the_limits_error)
 {
-	struct varlink_options opt = word_options(1);
+	struct varlink_options opt = opened_options(1);
 	int a;
 
 	opt.limits.message_bytes = 16;
@@ -117,7 +117,7 @@ END_TEST
 
 START_TEST(bytes_in_the_sockets_are_handled_at_once)
 {
-	struct varlink_options opt = word_options(3);
+	struct varlink_options opt = opened_options(3);
 	int a, b, c;
 
 	demo_start(&opt);
@@ -143,7 +143,7 @@ END_TEST
 
 START_TEST(receiving_ahead_takes_what_one_socket_holds)
 {
-	struct varlink_options opt = word_options(1);
+	struct varlink_options opt = opened_options(1);
 	static char text[90000];
 	int a;
 
@@ -174,7 +174,7 @@ START_TEST(a_handler_receives_nothing_ahead)
 {
 	static const struct varlink_method methods[] = { { "Wrong", from_inside },
 		{ "Echo", demo_echo }, { NULL, NULL } };
-	struct varlink_options opt = word_options(2);
+	struct varlink_options opt = opened_options(2);
 	int a, b;
 
 	opt.methods = methods;
@@ -193,14 +193,14 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("varlink_word");
+	Suite *s = suite_create("varlink_opened");
 	TCase *tc = tcase_create("all");
 	SRunner *runner;
 	int failed;
 
 	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, a_connection_keeps_its_word_for_all_its_calls);
-	tcase_add_test(tc, a_connection_without_a_word_is_not_told_of);
+	tcase_add_test(tc, a_connection_keeps_its_user_for_all_its_calls);
+	tcase_add_test(tc, closed_does_not_run_for_a_connection_without_a_user);
 	tcase_add_test(tc, a_refused_peer_gets_the_limits_error);
 	tcase_add_test(tc, a_message_that_is_too_long_gets_the_limits_error);
 	tcase_add_test(tc, bytes_in_the_sockets_are_handled_at_once);
