@@ -20,8 +20,8 @@
 #include <sys/queue.h>
 #include <time.h>
 
-/* Rounds of deferred calls that post each other, before descriptors are checked again. */
-#define DEFER_ROUNDS 64
+/* Passes over deferred calls that post each other, before descriptors are checked again. */
+#define DEFER_PASSES 64
 
 struct deferred {
 	loop_fn fn; /* NULL: cancelled */
@@ -90,8 +90,8 @@ static int event_errno(void)
 	return errno ? -errno : -ENOMEM;
 }
 
-/* Runs the calls that were posted before this round. */
-static void run_round(struct loop *l)
+/* Runs the calls that were posted before this pass. */
+static void run_pass(struct loop *l)
 {
 	size_t end = l->tail;
 
@@ -103,12 +103,12 @@ static void run_round(struct loop *l)
 	}
 }
 
-static void drain(struct loop *l)
+static void run_deferred(struct loop *l)
 {
 	if (!l->tail)
 		return;
-	for (int i = 0; i < DEFER_ROUNDS && l->head < l->tail; i++)
-		run_round(l);
+	for (int i = 0; i < DEFER_PASSES && l->head < l->tail; i++)
+		run_pass(l);
 	memmove(l->calls, l->calls + l->head, (l->tail - l->head) * sizeof(*l->calls));
 	l->first += l->head;
 	l->tail -= l->head;
@@ -136,7 +136,7 @@ static void run_agains(struct loop *l)
 }
 
 /* Waits only if no work is left. */
-static int turn(struct loop *l, int flags)
+static int run_turn(struct loop *l, int flags)
 {
 	if (l->tail || !TAILQ_EMPTY(&l->armed))
 		flags |= EVLOOP_NONBLOCK;
@@ -144,7 +144,7 @@ static int turn(struct loop *l, int flags)
 		return event_errno();
 	l->turns++;
 	run_agains(l);
-	drain(l);
+	run_deferred(l);
 	return 0;
 }
 
@@ -193,8 +193,8 @@ int loop_run(struct loop *l)
 	/* In a turn, events come before calls posted earlier, so also here; after loop_quit() the
 	 * calls still run (they may send an answer). */
 	while (!l->quit && r == 0)
-		r = turn(l, 0);
-	drain(l);
+		r = run_turn(l, 0);
+	run_deferred(l);
 	code = r < 0 ? r : l->code;
 	l->quit = false;
 	l->code = 0;
@@ -212,7 +212,7 @@ void loop_quit(struct loop *l, int code)
 
 void loop_run_once(struct loop *l, bool wait)
 {
-	if (turn(l, wait ? 0 : EVLOOP_NONBLOCK) < 0)
+	if (run_turn(l, wait ? 0 : EVLOOP_NONBLOCK) < 0)
 		log_debug("the loop has failed: %s", strerror(errno));
 }
 

@@ -135,7 +135,7 @@ struct shape {
 
 enum { UNITS_OBJECT = 8, UNITS_ARRAY = 4, UNITS_MEMBER = 3, UNITS_VALUE = 2 };
 
-static void look_at_shape(const char *text, size_t len, struct shape *s)
+static void measure_shape(const char *text, size_t len, struct shape *s)
 {
 	bool quoted = false;
 	size_t start = 0;
@@ -182,7 +182,7 @@ size_t json_units(const char *text, size_t len)
 {
 	struct shape s;
 
-	look_at_shape(text, len, &s);
+	measure_shape(text, len, &s);
 	return s.units;
 }
 
@@ -190,7 +190,7 @@ static int check_shape(const char *text, size_t len, struct error *err)
 {
 	struct shape s;
 
-	look_at_shape(text, len, &s);
+	measure_shape(text, len, &s);
 	if (s.depth > JSON_DEPTH_MAX)
 		return error_set(err, -EINVAL, "line %d, column %zu: nested deeper than %d levels",
 			s.line, s.column, JSON_DEPTH_MAX);

@@ -11,7 +11,8 @@ static bool is_plain(unsigned char c)
 	return c >= ' ' && c < 0x7f && c != '"' && c != '\\';
 }
 
-char *flat_scan_string(char *text, char **ret, size_t *ret_len)
+/* Reads one string, from its quote on. */
+static char *scan_string(char *text, char **ret, size_t *ret_len)
 {
 	char *begin = text + 1;
 
@@ -59,7 +60,7 @@ static char *scan_value(char *text, struct flat_field *f)
 	switch (*text) {
 	case '"':
 		f->kind = FLAT_STRING;
-		return flat_scan_string(text, &f->string, &f->len);
+		return scan_string(text, &f->string, &f->len);
 	case 't':
 		return scan_word(text, "true", FLAT_BOOL, f);
 	case 'f':
@@ -84,7 +85,7 @@ static char *scan_field(char *text, struct flat *to)
 
 	if (to->n == FLAT_FIELDS)
 		return NULL;
-	text = flat_scan_string(text, &name, &f->name_len);
+	text = scan_string(text, &name, &f->name_len);
 	if (!text || *text != ':')
 		return NULL;
 	f->name = name;

@@ -37,9 +37,6 @@ struct flat {
  * the object, or NULL if it is anything else; the text is unchanged. */
 char *flat_scan(char *text, struct flat *ret);
 
-/* As flat_scan(), for one string, from its quote on. */
-char *flat_scan_string(char *text, char **ret, size_t *ret_len);
-
 /* Replaces the closing quote of each string by a NUL: the text cannot be read again. */
 void flat_seal(struct flat *f);
 

@@ -104,52 +104,47 @@ static size_t plain_length(const char *s, size_t n, bool *ret_bad)
 	return i;
 }
 
-int json_write_string(struct json_writer *w, const char *s, size_t len)
-{
-	size_t before = w->len, plain;
-	bool bad = false;
-
-	json_write(w, "\"", 1);
-	while (len) {
-		plain = plain_length(s, len, &bad);
-		json_write(w, s, plain);
-		s += plain;
-		len -= plain;
-		if (bad || (len && !*s)) {
-			w->len = before;
-			return -EILSEQ;
-		}
-		if (len) {
-			text_escape(w, (unsigned char)*s);
-			s++;
-			len--;
-		}
-	}
-	json_write(w, "\"", 1);
-	return 0;
-}
-
-void json_write_lossy(struct json_writer *w, const char *s, size_t len)
+/* Writes a string. Each byte that is no text becomes U+FFFD where lossy is set, else returns false.
+ */
+static bool write_string(struct json_writer *w, const char *s, size_t len, bool lossy)
 {
 	const char *end = s + len;
-	size_t plain;
-	bool bad;
 
 	json_write(w, "\"", 1);
 	while (s < end) {
-		bad = false;
-		plain = plain_length(s, (size_t)(end - s), &bad);
+		bool bad = false;
+		size_t plain = plain_length(s, (size_t)(end - s), &bad);
+
 		json_write(w, s, plain);
 		s += plain;
 		if (s == end)
 			break;
-		if (bad || !*s)
+		bad |= !*s;
+		if (bad && !lossy)
+			return false;
+		if (bad)
 			json_write(w, "\xef\xbf\xbd", 3);
 		else
 			text_escape(w, (unsigned char)*s);
 		s++;
 	}
 	json_write(w, "\"", 1);
+	return true;
+}
+
+int json_write_string(struct json_writer *w, const char *s, size_t len)
+{
+	size_t before = w->len;
+
+	if (write_string(w, s, len, false))
+		return 0;
+	w->len = before;
+	return -EILSEQ;
+}
+
+void json_write_lossy(struct json_writer *w, const char *s, size_t len)
+{
+	(void)write_string(w, s, len, true);
 }
 
 void json_write_text(struct json_writer *w, const char *s)

@@ -3,7 +3,7 @@
 
 /*
  * JSON text that is written in one pass, without a tree: calls and answers of which there are many.
- * It grows; once memory was short it stays failed, which is asked once in the end. Pure.
+ * It grows. Once memory was short it stays failed: its user checks that once, at the end. Pure.
  */
 
 #include <stdbool.h>
@@ -24,7 +24,7 @@ __attribute__((format(printf, 2, 3))) void json_write_format(
 void json_write_int(struct json_writer *w, int64_t n);
 /* A string; -EILSEQ where s is not UTF-8 or has a NUL, with w as before. */
 int json_write_string(struct json_writer *w, const char *s, size_t len);
-/* A string whatever its bytes are: those that are no text become U+FFFD, each. */
+/* A string; each byte that is not UTF-8, and NUL, becomes U+FFFD. */
 void json_write_lossy(struct json_writer *w, const char *s, size_t len);
 void json_write_text(struct json_writer *w, const char *s);
 /* A string of the bytes' base64. */

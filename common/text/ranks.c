@@ -18,7 +18,7 @@ void ranks_fini(struct ranks *r)
 }
 
 /* The first range that ends at or after rank; n_ranges when there is none. */
-static size_t find(const struct ranks *r, int rank)
+static size_t find_range(const struct ranks *r, int rank)
 {
 	size_t lo = 0, hi = r->n_ranges;
 
@@ -36,7 +36,7 @@ static size_t find(const struct ranks *r, int rank)
 int ranks_add(struct ranks *r, int first, int last)
 {
 	/* Everything from i up to, not including, end overlaps or touches the new range. */
-	size_t i = find(r, first - 1), end = i;
+	size_t i = find_range(r, first - 1), end = i;
 	struct ranks_range *ranges;
 
 	for (; end < r->n_ranges && r->ranges[end].first <= last + 1; end++) {
@@ -132,23 +132,18 @@ int ranks_parse(struct ranks *ret, const char *text, const char *field, struct e
 
 bool ranks_contains(const struct ranks *r, int rank)
 {
-	size_t i = find(r, rank);
+	size_t i = find_range(r, rank);
 
 	return i < r->n_ranges && r->ranges[i].first <= rank;
 }
 
 int ranks_next(const struct ranks *r, int rank)
 {
-	size_t i = find(r, rank + 1);
+	size_t i = find_range(r, rank + 1);
 
 	if (i == r->n_ranges)
 		return -1;
 	return r->ranges[i].first > rank ? r->ranges[i].first : rank + 1;
-}
-
-int ranks_last(const struct ranks *r)
-{
-	return r->n_ranges ? r->ranges[r->n_ranges - 1].last : -1;
 }
 
 int ranks_count(const struct ranks *r)

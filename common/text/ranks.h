@@ -32,8 +32,6 @@ bool ranks_contains(const struct ranks *r, int rank);
 
 /* The smallest member greater than rank, or -1: for (i = ranks_next(r, -1); i >= 0; ...). */
 int ranks_next(const struct ranks *r, int rank);
-/* The largest member, or -1. */
-int ranks_last(const struct ranks *r);
 int ranks_count(const struct ranks *r);
 
 /* "0,3-7", the shortest form; returns owned, NULL without memory. */

@@ -83,7 +83,9 @@ static void signal_text(const json_t *ex, char *buf, size_t size)
 		json_is_true(json_object_get(ex, "core_dumped")) ? ", core dumped" : "");
 }
 
-char *report_exit_text(const json_t *ex)
+/* "exited with code 3", "killed by signal 9 (SIGKILL), core dumped", "could not be executed: ..."
+ * for an io.elasticd.Manager.Exit object (may be NULL). Returns owned text. */
+static char *exit_text(const json_t *ex)
 {
 	char sig[64];
 	char *s = NULL;
@@ -181,7 +183,7 @@ static void write_failure(
 
 static void write_collateral(FILE *f, const json_t *failure)
 {
-	_cleanup_free_ char *how = report_exit_text(json_object_get(failure, "exit"));
+	_cleanup_free_ char *how = exit_text(json_object_get(failure, "exit"));
 
 	fprintf(f, "  rank %" JSON_INTEGER_FORMAT " (local_rank: %" JSON_INTEGER_FORMAT,
 		json_integer_value(json_object_get(failure, "rank")),

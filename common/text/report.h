@@ -16,7 +16,3 @@
  * entrypoint may be NULL. Returns owned text that ends with a newline, or NULL without memory.
  */
 char *report_format(const char *entrypoint, const json_t *failures, bool color);
-
-/* "exited with code 3", "killed by signal 9 (SIGKILL), core dumped", "could not be executed: ..."
- * for an io.elasticd.Manager.Exit object (borrowed, may be NULL). Returns owned text. */
-char *report_exit_text(const json_t *exit_object);

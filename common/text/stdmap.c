@@ -8,7 +8,6 @@
 #include "common/text/ranks.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +18,7 @@ void std_map_fini(struct std_map *map)
 }
 
 /* The index of rank, or where it would be inserted. */
-static size_t find(const struct std_map *map, int rank)
+static size_t find_rank(const struct std_map *map, int rank)
 {
 	size_t lo = 0, hi = map->n_items;
 
@@ -35,9 +34,9 @@ static size_t find(const struct std_map *map, int rank)
 }
 
 /* -EEXIST if the rank is there already. */
-static int insert(struct std_map *map, int rank, int value)
+static int insert_rank(struct std_map *map, int rank, int value)
 {
-	size_t i = find(map, rank);
+	size_t i = find_rank(map, rank);
 	struct std_map_item *items;
 
 	if (i < map->n_items && map->items[i].rank == rank)
@@ -76,7 +75,7 @@ static int parse_items(struct std_map *map, const char *p, int *ret_rank)
 		if (*p++ != ':' || scan_value(&p, &value) < 0 || (*p && *p != ','))
 			return -EINVAL;
 		*ret_rank = (int)rank;
-		r = insert(map, *ret_rank, value);
+		r = insert_rank(map, *ret_rank, value);
 		if (r < 0 || !*p)
 			return r;
 		p++;
@@ -115,12 +114,12 @@ int std_map_parse(struct std_map *map, const char *text, const char *field, stru
 
 int std_map_get(const struct std_map *map, int rank)
 {
-	size_t i = find(map, rank);
+	size_t i = find_rank(map, rank);
 
 	return i < map->n_items && map->items[i].rank == rank ? map->items[i].value : map->def;
 }
 
-int std_map_empty(const struct std_map *map)
+bool std_map_empty(const struct std_map *map)
 {
 	if (map->def)
 		return false;

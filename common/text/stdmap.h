@@ -8,6 +8,7 @@
 
 #include "common/base/error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { STD_NONE = 0, STD_OUT = 1, STD_ERR = 2, STD_BOTH = 3 };
@@ -27,7 +28,7 @@ int std_map_parse(struct std_map *map, const char *text, const char *field, stru
 	__attribute__((warn_unused_result));
 void std_map_fini(struct std_map *map);
 int std_map_get(const struct std_map *map, int rank);
-/* True when no rank has any stream. */
-int std_map_empty(const struct std_map *map);
+/* Whether no rank has any stream. */
+bool std_map_empty(const struct std_map *map);
 /* "3" or "0:1,12:3"; returns owned. */
 char *std_map_to_string(const struct std_map *map);
