@@ -50,21 +50,23 @@ common_SRC := \
 	common/spec/check.c \
 	common/spec/describe.c \
 	common/spec/devices.c \
+	common/spec/exit_codes.c \
 	common/spec/hint.c \
 	common/spec/keys.c \
 	common/spec/limits.c \
 	common/spec/list.c \
 	common/spec/pattern.c \
-	common/spec/policy.c \
 	common/spec/preemption.c \
 	common/spec/problems.c \
 	common/spec/queue.c \
+	common/spec/ranks.c \
 	common/spec/rendezvous.c \
 	common/spec/resolve.c \
 	common/spec/role.c \
 	common/spec/scalar.c \
 	common/spec/spec.c \
 	common/spec/string.c \
+	common/spec/template.c \
 	common/spec/walk.c \
 	common/text/base64.c \
 	common/text/duration.c \

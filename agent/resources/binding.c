@@ -4,6 +4,7 @@
 #include "common/affinity/affinity.h"
 #include "common/base/log.h"
 #include "common/base/memstream.h"
+#include "common/base/strings.h"
 #include "common/text/json.h"
 
 #include <errno.h>
@@ -85,7 +86,7 @@ static bool binding_owns(const struct spec *spec, const struct worker *w, const 
 		return spec->resources.devices.assign != SPEC_DEVICES_ALL;
 	return spec->virtual_local_rank ||
 	       ((size_t)w->index < role->n_env_per_replica &&
-		       spec_env_sets(role->env_per_replica[w->index], variable));
+		       strings_value(role->env_per_replica[w->index], variable));
 }
 
 static int binding_find_gpus(

@@ -103,6 +103,13 @@ static bool parse_address(const char *text, struct wanted *w)
 	return inet_pton(w->family, text, w->net) == 1;
 }
 
+bool local_address_is_network(const char *text)
+{
+	struct wanted w;
+
+	return parse_network(text, &w);
+}
+
 int local_address_find(const char *text, char **ret, struct error *err)
 {
 	struct wanted w = { .interface = NULL };

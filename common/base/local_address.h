@@ -5,7 +5,11 @@
 
 #include "common/base/error.h"
 
+#include <stdbool.h>
 #include <sys/socket.h>
+
+/* Whether text is a network, such as "10.1.0.0/16". */
+bool local_address_is_network(const char *text);
 
 /* text: an address of this host or a name, which are taken as they are; a network
  * ("10.1.0.0/16"), of which this host's address is taken; or an interface ("eth0"), of which the

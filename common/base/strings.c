@@ -13,6 +13,16 @@ size_t strings_count(char *const *list)
 	return n;
 }
 
+const char *strings_value(char *const *list, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (; list && *list; list++)
+		if (!strncmp(*list, name, n) && (*list)[n] == '=')
+			return *list + n + 1;
+	return NULL;
+}
+
 char **strings_copy(char *const *list)
 {
 	size_t n = strings_count(list);

@@ -115,7 +115,7 @@ static void check_leader(struct spec_ctx *ctx, const struct spec *s, size_t i)
 }
 
 /* Refuses a key that has no effect without another one. */
-static void needs(
+static void require_other(
 	struct spec_ctx *ctx, const char *path, int64_t value, bool other, const char *what)
 {
 	if (value != SPEC_UNSET && !other)
@@ -156,7 +156,7 @@ static void check_heartbeat(struct spec_ctx *ctx, const struct spec_heartbeat *h
 	};
 
 	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
-		needs(ctx, rules[i].path, rules[i].value, rules[i].other, rules[i].what);
+		require_other(ctx, rules[i].path, rules[i].value, rules[i].other, rules[i].what);
 }
 
 /* One sign of readiness says when the job is ready; with two it would be unclear. */
@@ -214,7 +214,7 @@ int spec_check(struct spec_ctx *ctx, const struct spec *s)
 	/* The other checks need the roles; wrong ones would make misleading errors. */
 	if (spec_wrong_below(ctx, "roles"))
 		return -EINVAL;
-	needs(ctx, "leader.grace", s->leader.grace_ms, spec_has_leader(s),
+	require_other(ctx, "leader.grace", s->leader.grace_ms, spec_has_leader(s),
 		"a role with `leader`, whose end begins it");
 	spec_check_devices(ctx, s);
 	if (s->rpc_layer && !spec_tf_config(s))

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "common/base/strings.h"
 #include "common/spec/table.h"
 
 #include <errno.h>
@@ -72,24 +73,14 @@ const struct spec_type spec_type_devices = {
 	.format = devices_format,
 };
 
-bool spec_env_sets(char *const *list, const char *name)
-{
-	size_t n = strlen(name);
-
-	for (; list && *list; list++)
-		if (!strncmp(*list, name, n) && (*list)[n] == '=')
-			return true;
-	return false;
-}
-
 bool spec_wants_device(const struct spec *s, const struct spec_role *role, int index)
 {
 	const struct spec_devices *devices = &s->resources.devices;
 
-	if (!devices->ids || spec_env_sets(role->env, devices->env))
+	if (!devices->ids || strings_value(role->env, devices->env))
 		return false;
 	return (size_t)index >= role->n_env_per_replica ||
-	       !spec_env_sets(role->env_per_replica[index], devices->env);
+	       !strings_value(role->env_per_replica[index], devices->env);
 }
 
 /* Several workers may share a device, but one must not get the same one twice. */
@@ -128,8 +119,7 @@ void spec_check_devices(struct spec_ctx *ctx, const struct spec *s)
 	for (size_t i = 0; i < s->n_roles; i++)
 		for (int k = 0; k < s->roles[i].replicas; k++)
 			wanted += spec_wants_device(s, &s->roles[i], k);
-	while (devices->ids[n])
-		n++;
+	n = (int)strings_count(devices->ids);
 	if (n < wanted)
 		spec_note(ctx, "resources.devices.ids",
 			"expected a device for each of %d workers, got %d; a role that needs none "

@@ -12,6 +12,45 @@
  * belongs to a new key.
  */
 
+static int object_parse(
+	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
+{
+	return spec_walk_object(ctx, key->keys, value, field);
+}
+
+static int object_format(const struct spec_key *key, const void *field, json_t **ret)
+{
+	_cleanup_json_ json_t *object = NULL;
+	int r = spec_format_object(key->keys, field, &object);
+
+	if (r == 0 && json_object_size(object))
+		*ret = TAKE_PTR(object);
+	return r;
+}
+
+const struct spec_type spec_type_object = {
+	.expected = "an object",
+	.parse = object_parse,
+	.format = object_format,
+};
+
+/* The first key, which is required, says whether the section means anything. */
+static int optional_object_format(const struct spec_key *key, const void *field, json_t **ret)
+{
+	_cleanup_json_ json_t *object = NULL;
+	int r = spec_format_object(key->keys, field, &object);
+
+	if (r == 0 && json_object_get(object, key->keys[0].name))
+		*ret = TAKE_PTR(object);
+	return r;
+}
+
+static const struct spec_type spec_type_optional_object = {
+	.expected = "an object",
+	.parse = object_parse,
+	.format = optional_object_format,
+};
+
 static const char *const policy_names[] = {
 	[SPEC_RESTART_ON_FAILURE] = "on-failure",
 	[SPEC_RESTART_ALWAYS] = "always",
@@ -151,7 +190,7 @@ static const struct spec_key devices_keys[] = {
 };
 
 static const struct spec_key health_keys[] = {
-	KEY("command", side_command, spec_health, command, .required = true),
+	KEY("command", optional_command, spec_health, command, .required = true),
 	KEY("timeout", duration, spec_health, timeout_ms, .min = 1),
 	KEY("failures", int, spec_health, failures, .min = 1, .max = SPEC_HEALTH_FAILURES_MAX),
 	KEY("window", duration, spec_health, window_ms, .min = 1),
@@ -169,11 +208,11 @@ static const struct spec_key resources_keys[] = {
 	KEY("memory_max", size, spec_resources, memory_max, .min = 1),
 	KEY("cpu_weight", int64, spec_resources, cpu_weight, .min = 1, .max = 10000),
 	KEY("tasks_max", int64, spec_resources, tasks_max, .min = 1),
-	KEY("devices", chosen, spec_resources, devices, .keys = devices_keys),
+	KEY("devices", optional_object, spec_resources, devices, .keys = devices_keys),
 	KEY("affinity", enum, spec_resources, affinity, .names = spec_affinity_names),
-	KEY("core_dumps", chosen, spec_resources, core_dumps, .keys = core_dumps_keys),
+	KEY("core_dumps", optional_object, spec_resources, core_dumps, .keys = core_dumps_keys),
 	KEY("gpu_free_timeout", duration, spec_resources, gpu_free_timeout_ms),
-	KEY("health", chosen, spec_resources, health, .keys = health_keys),
+	KEY("health", optional_object, spec_resources, health, .keys = health_keys),
 	END,
 };
 
@@ -186,11 +225,11 @@ const char *const spec_hook_names[SPEC_N_HOOKS] = {
 };
 
 static const struct spec_key hooks_keys[] = {
-	KEY("start", side_command, spec_hooks, commands[SPEC_HOOK_START]),
-	KEY("failure", side_command, spec_hooks, commands[SPEC_HOOK_FAILURE]),
-	KEY("restart", side_command, spec_hooks, commands[SPEC_HOOK_RESTART]),
-	KEY("preemption", side_command, spec_hooks, commands[SPEC_HOOK_PREEMPTION]),
-	KEY("end", side_command, spec_hooks, commands[SPEC_HOOK_END]),
+	KEY("start", optional_command, spec_hooks, commands[SPEC_HOOK_START]),
+	KEY("failure", optional_command, spec_hooks, commands[SPEC_HOOK_FAILURE]),
+	KEY("restart", optional_command, spec_hooks, commands[SPEC_HOOK_RESTART]),
+	KEY("preemption", optional_command, spec_hooks, commands[SPEC_HOOK_PREEMPTION]),
+	KEY("end", optional_command, spec_hooks, commands[SPEC_HOOK_END]),
 	KEY("timeout", duration, spec_hooks, timeout_ms, .min = 1),
 	END,
 };
@@ -239,43 +278,4 @@ const struct spec_key spec_keys_top[] = {
 	SECTION("ready", ready_keys, ready),
 	{ .name = "compat", .type = &spec_type_object, .offset = 0, .keys = compat_keys },
 	END,
-};
-
-static int object_parse(
-	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
-{
-	return spec_walk_object(ctx, key->keys, value, field);
-}
-
-static int object_format(const struct spec_key *key, const void *field, json_t **ret)
-{
-	_cleanup_json_ json_t *object = NULL;
-	int r = spec_format_object(key->keys, field, &object);
-
-	if (r == 0 && json_object_size(object))
-		*ret = TAKE_PTR(object);
-	return r;
-}
-
-const struct spec_type spec_type_object = {
-	.expected = "an object",
-	.parse = object_parse,
-	.format = object_format,
-};
-
-/* The first key, which is required, says whether the section means anything. */
-static int chosen_format(const struct spec_key *key, const void *field, json_t **ret)
-{
-	_cleanup_json_ json_t *object = NULL;
-	int r = spec_format_object(key->keys, field, &object);
-
-	if (r == 0 && json_object_get(object, key->keys[0].name))
-		*ret = TAKE_PTR(object);
-	return r;
-}
-
-const struct spec_type spec_type_chosen = {
-	.expected = "an object",
-	.parse = object_parse,
-	.format = chosen_format,
 };

@@ -108,15 +108,10 @@ static int limit_parse(
 	return 0;
 }
 
-static struct spec_role *role_of(const void *field)
-{
-	return (struct spec_role *)((char *)field - offsetof(struct spec_role, limits));
-}
-
 static int limits_parse(
 	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
 {
-	struct spec_role *role = role_of(field);
+	struct spec_role *role = SPEC_STRUCT_OF(field, spec_role, limits);
 	const char *name;
 	json_t *member;
 
@@ -169,7 +164,7 @@ static const char *resource_name(int resource)
 
 static int limits_format(const struct spec_key *key, const void *field, json_t **ret)
 {
-	const struct spec_role *role = role_of(field);
+	const struct spec_role *role = SPEC_STRUCT_OF(field, spec_role, limits);
 	_cleanup_json_ json_t *object = NULL;
 
 	if (!role->n_limits)

@@ -18,7 +18,7 @@ static int word_parse(
 	const char *text;
 	int r;
 
-	/* People easily leave numbers in a command unquoted: takes their text. */
+	/* People easily leave numbers in a command unquoted: says how to write them. */
 	if (json_is_integer(value))
 		return spec_refuse(ctx,
 			"expected %s, got %" JSON_INTEGER_FORMAT ": write it in quotes", expected,
@@ -97,6 +97,19 @@ const struct spec_type spec_type_command = {
 	.format = command_format,
 };
 
+static int optional_command_format(const struct spec_key *key, const void *field, json_t **ret)
+{
+	char **const *words = field;
+
+	return *words ? command_format(key, field, ret) : 0;
+}
+
+const struct spec_type spec_type_optional_command = {
+	.expected = "an array of at least one string",
+	.parse = command_parse,
+	.format = optional_command_format,
+};
+
 static int texts_parse(
 	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
 {
@@ -159,22 +172,17 @@ static int args_element(struct spec_ctx *ctx, const json_t *value, char ***ret)
 	return words_parse(ctx, value, false, ret);
 }
 
-static struct spec_role *role_of_args(const void *field)
-{
-	return (struct spec_role *)((char *)field - offsetof(struct spec_role, args));
-}
-
 static int args_parse(
 	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
 {
-	struct spec_role *role = role_of_args(field);
+	struct spec_role *role = SPEC_STRUCT_OF(field, spec_role, args);
 
 	return list_parse(ctx, value, args_element, &role->args, &role->n_args);
 }
 
 static int args_format(const struct spec_key *key, const void *field, json_t **ret)
 {
-	const struct spec_role *role = role_of_args(field);
+	const struct spec_role *role = SPEC_STRUCT_OF(field, spec_role, args);
 	_cleanup_json_ json_t *array = NULL;
 
 	if (!role->n_args)
@@ -307,22 +315,17 @@ const struct spec_type spec_type_env = {
 	.format = env_format,
 };
 
-static struct spec_role *role_of_env_list(const void *field)
-{
-	return (struct spec_role *)((char *)field - offsetof(struct spec_role, env_per_replica));
-}
-
 static int env_list_parse(
 	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
 {
-	struct spec_role *role = role_of_env_list(field);
+	struct spec_role *role = SPEC_STRUCT_OF(field, spec_role, env_per_replica);
 
 	return list_parse(ctx, value, env_object, &role->env_per_replica, &role->n_env_per_replica);
 }
 
 static int env_list_format(const struct spec_key *key, const void *field, json_t **ret)
 {
-	const struct spec_role *role = role_of_env_list(field);
+	const struct spec_role *role = SPEC_STRUCT_OF(field, spec_role, env_per_replica);
 	_cleanup_json_ json_t *array = NULL;
 
 	if (!role->n_env_per_replica)

@@ -3,13 +3,12 @@
 #include "common/spec/table.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <regex.h>
 #include <stdio.h>
 #include <string.h>
 
 /*
- * Regular expressions, and paths with variables for each worker.
+ * Regular expressions.
  *
  * The C library copies what is repeated: "((((a{1,255}){1,255}){1,255})" is a few bytes of text and
  * takes all of the memory. So a pattern is measured before it is compiled: the sum of its parts,
@@ -180,29 +179,5 @@ static int pattern_parse(
 const struct spec_type spec_type_pattern = {
 	.expected = "an extended regular expression",
 	.parse = pattern_parse,
-	.format = spec_format_text,
-};
-
-static int worker_path_parse(
-	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
-{
-	static const char *const known[] = { "rank", "local_rank", "role", "index", NULL };
-	const char *text = spec_text(ctx, key->type->expected, value);
-
-	if (!text)
-		return -EINVAL;
-	if (!*text)
-		return spec_expected(ctx, key->type->expected, value);
-	if (strlen(text) >= PATH_MAX)
-		return spec_refuse(ctx, "expected a path of less than %d bytes, got %zu", PATH_MAX,
-			strlen(text));
-	if (spec_check_variables(ctx, text, known, "${rank}, ${local_rank}, ${role} and ${index}"))
-		return -EINVAL;
-	return spec_set_string(ctx, text, field);
-}
-
-const struct spec_type spec_type_worker_path = {
-	.expected = "a path",
-	.parse = worker_path_parse,
 	.format = spec_format_text,
 };

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/base/platform.h"
 #include "common/spec/table.h"
 
 #include <errno.h>
@@ -7,32 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The section `preemption`: its keys, its defaults, and the exit code's place in restart.codes. */
-
-enum { GCE_GPU_EXIT_CODE = 143 };
-
-static const char *const how_names[] = {
-	[SPEC_PREEMPT_AUTO] = "auto",
-	[SPEC_PREEMPT_AGREE] = "agree",
-	[SPEC_PREEMPT_SIGNAL] = "signal",
-	NULL,
-};
-
-const struct spec_key spec_keys_preemption[] = {
-	KEY("notices", notices, spec_preemption, notices),
-	KEY("signal", signal, spec_preemption, signal),
-	KEY("signals", signals, spec_preemption, signals),
-	KEY("command", side_command, spec_preemption, command),
-	KEY("poll", duration, spec_preemption, poll_ms, .min = 1),
-	KEY("grace", duration, spec_preemption, grace_ms),
-	KEY("timeout", duration, spec_preemption, timeout_ms, .min = 1),
-	KEY("how", enum, spec_preemption, how, .names = how_names),
-	KEY("whom", enum, spec_preemption, whom, .names = spec_whom_names),
-	KEY("exit_code", int, spec_preemption, exit_code, .min = 1, .max = 255),
-	KEY("resume", bool, spec_preemption, resume),
-	KEY("whole", bool, spec_preemption, whole),
-	END,
-};
+/* The section `preemption`: its keys and its defaults. */
 
 static const struct {
 	const char *name;
@@ -95,30 +69,33 @@ static int notices_format(const struct spec_key *key, const void *field, json_t 
 	return *ret ? 0 : -ENOMEM;
 }
 
-const struct spec_type spec_type_notices = {
+static const struct spec_type spec_type_notices = {
 	.expected = "an array of sources of notices",
 	.parse = notices_parse,
 	.format = notices_format,
 };
 
-/* Parses a command that can be left out. */
-static int side_command_parse(
-	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
-{
-	return spec_type_command.parse(ctx, key, value, field);
-}
+static const char *const how_names[] = {
+	[SPEC_PREEMPT_AUTO] = "auto",
+	[SPEC_PREEMPT_AGREE] = "agree",
+	[SPEC_PREEMPT_SIGNAL] = "signal",
+	NULL,
+};
 
-static int side_command_format(const struct spec_key *key, const void *field, json_t **ret)
-{
-	char **const *words = field;
-
-	return *words ? spec_type_command.format(key, field, ret) : 0;
-}
-
-const struct spec_type spec_type_side_command = {
-	.expected = "an array of at least one string",
-	.parse = side_command_parse,
-	.format = side_command_format,
+const struct spec_key spec_keys_preemption[] = {
+	KEY("notices", notices, spec_preemption, notices),
+	KEY("signal", signal, spec_preemption, signal),
+	KEY("signals", signals, spec_preemption, signals),
+	KEY("command", optional_command, spec_preemption, command),
+	KEY("poll", duration, spec_preemption, poll_ms, .min = 1),
+	KEY("grace", duration, spec_preemption, grace_ms),
+	KEY("timeout", duration, spec_preemption, timeout_ms, .min = 1),
+	KEY("how", enum, spec_preemption, how, .names = how_names),
+	KEY("whom", enum, spec_preemption, whom, .names = spec_whom_names),
+	KEY("exit_code", int, spec_preemption, exit_code, .min = 1, .max = 255),
+	KEY("resume", bool, spec_preemption, resume),
+	KEY("whole", bool, spec_preemption, whole),
+	END,
 };
 
 int spec_preemption_init(struct spec_preemption *p)
@@ -154,50 +131,4 @@ void spec_check_preemption(struct spec_ctx *ctx, const struct spec_preemption *p
 	if ((p->notices & SPEC_NOTICE_SIGNAL) && !*p->signals)
 		spec_note(ctx, "preemption.signals",
 			"expected at least one signal, which \"signal\" in `notices` waits for");
-}
-
-/* Adds a free rule for code, unless there is a rule for it. */
-static int free_code(struct spec_restart *restart, int code)
-{
-	struct spec_exit_rule *codes;
-	size_t at = 0;
-
-	for (size_t i = 0; i < restart->n_codes; i++) {
-		const struct spec_exit_rule *rule = &restart->codes[i];
-
-		if (!rule->is_signal && rule->value == code)
-			return 0;
-		if (!rule->is_signal && rule->value < code)
-			at = i + 1;
-	}
-	codes = reallocarray(restart->codes, restart->n_codes + 1, sizeof(*codes));
-	if (!codes)
-		return -ENOMEM;
-	memmove(codes + at + 1, codes + at, (restart->n_codes - at) * sizeof(*codes));
-	codes[at] = (struct spec_exit_rule){ .value = code, .class = SPEC_EXIT_FREE };
-	restart->codes = codes;
-	restart->n_codes++;
-	return 0;
-}
-
-int spec_set_exit_code(struct spec *s, int code)
-{
-	int r = free_code(&s->restart, code);
-
-	for (size_t i = 0; i < s->n_roles && r == 0; i++)
-		if (s->roles[i].restart)
-			r = free_code(s->roles[i].restart, code);
-	if (r == 0)
-		s->preemption.exit_code = code;
-	return r;
-}
-
-int spec_host_exit_code(struct spec *s, const char *dmi_dir, bool gpu)
-{
-	char details[128];
-
-	if (s->preemption.exit_code != SPEC_UNSET || !gpu ||
-		platform_from_dmi(dmi_dir, details, sizeof(details)) != PLATFORM_GCE)
-		return 0;
-	return spec_set_exit_code(s, GCE_GPU_EXIT_CODE);
 }

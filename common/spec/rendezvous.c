@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "common/base/local_address.h"
 #include "common/base/scan.h"
 #include "common/spec/table.h"
 #include "common/text/duration.h"
 #include "common/text/endpoint.h"
 #include "common/text/topology.h"
 
-#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -78,16 +78,10 @@ int spec_nodes_parse(const char *text, int *ret_min, int *ret_max)
 	return 0;
 }
 
-static struct spec_rendezvous *rendezvous_of(const void *nodes_min)
-{
-	return (struct spec_rendezvous *)((char *)nodes_min -
-					  offsetof(struct spec_rendezvous, nodes_min));
-}
-
 static int nodes_parse(
 	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
 {
-	struct spec_rendezvous *s = rendezvous_of(field);
+	struct spec_rendezvous *s = SPEC_STRUCT_OF(field, spec_rendezvous, nodes_min);
 	char number[32];
 	const char *text = spec_text_or_number(ctx, key->type->expected, value, number);
 
@@ -100,7 +94,7 @@ static int nodes_parse(
 
 static int nodes_format(const struct spec_key *key, const void *field, json_t **ret)
 {
-	const struct spec_rendezvous *s = rendezvous_of(field);
+	const struct spec_rendezvous *s = SPEC_STRUCT_OF(field, spec_rendezvous, nodes_min);
 	char text[32];
 
 	snprintf(text, sizeof(text), "%d:%d", s->nodes_min, s->nodes_max);
@@ -202,22 +196,6 @@ static const struct spec_type spec_type_etcd_prefix = {
 	.format = spec_format_text,
 };
 
-/* Whether text is an address and the length of its network's prefix: "10.1.0.0/16". */
-static bool is_network(const char *text)
-{
-	const char *slash = strchr(text, '/');
-	unsigned char bytes[sizeof(struct in6_addr)];
-	char address[INET6_ADDRSTRLEN];
-	uint64_t bits;
-	int n = snprintf(address, sizeof(address), "%.*s", (int)(slash - text), text);
-
-	if (n >= (int)sizeof(address))
-		return false;
-	if (inet_pton(AF_INET, address, bytes) == 1)
-		return scan_whole(slash + 1, 32, &bits) == 0;
-	return inet_pton(AF_INET6, address, bytes) == 1 && scan_whole(slash + 1, 128, &bits) == 0;
-}
-
 /* Only the agent knows what this host has: checks the form. */
 static int host_address_parse(
 	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
@@ -230,7 +208,7 @@ static int host_address_parse(
 	good = *text && strlen(text) < sizeof(((struct endpoint *)0)->host);
 	for (const char *p = text; *p && good; p++)
 		good = isgraph((unsigned char)*p) && !strchr("[],\"'\\", *p);
-	if (!good || (strchr(text, '/') && !is_network(text)))
+	if (!good || (strchr(text, '/') && !local_address_is_network(text)))
 		return spec_expected(ctx, key->type->expected, value);
 	return spec_set_string(ctx, text, field);
 }
@@ -280,9 +258,7 @@ static int quarantine_read(const char *text, struct spec_rendezvous *s)
 static int quarantine_parse(
 	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
 {
-	struct spec_rendezvous *s =
-		(struct spec_rendezvous *)((char *)field -
-					   offsetof(struct spec_rendezvous, quarantine_max));
+	struct spec_rendezvous *s = SPEC_STRUCT_OF(field, spec_rendezvous, quarantine_max);
 	char number[32];
 	const char *text = spec_text_or_number(ctx, key->type->expected, value, number);
 
@@ -293,9 +269,7 @@ static int quarantine_parse(
 
 static int quarantine_format(const struct spec_key *key, const void *field, json_t **ret)
 {
-	const struct spec_rendezvous *s =
-		(const struct spec_rendezvous *)((const char *)field -
-						 offsetof(struct spec_rendezvous, quarantine_max));
+	const struct spec_rendezvous *s = SPEC_STRUCT_OF(field, spec_rendezvous, quarantine_max);
 	char text[DURATION_TEXT_MAX];
 
 	if (!s->quarantine_max)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "common/base/strings.h"
 #include "common/spec/table.h"
 
 #include <ctype.h>
@@ -153,29 +154,26 @@ int spec_count_xpus(const char *root, const char *visible, bool tiles)
 
 /* A variable as the role's workers will see it: the role's own, else the agent's if they inherit
  * it. */
-static const char *seen(const struct spec *s, const struct spec_role *role, const char *name)
+static const char *variable_of(const struct spec *s, const struct spec_role *role, const char *name)
 {
-	size_t len = strlen(name);
+	const char *own = strings_value(role->env, name);
 
-	for (size_t i = 0; role->env && role->env[i]; i++)
-		if (!strncmp(role->env[i], name, len) && role->env[i][len] == '=')
-			return role->env[i] + len + 1;
-	return s->inherit_env ? getenv(name) : NULL;
+	return own || !s->inherit_env ? own : getenv(name);
 }
 
 static const char *visible_devices(const struct spec *s, const struct spec_role *role)
 {
-	return seen(s, role, "CUDA_VISIBLE_DEVICES");
+	return variable_of(s, role, "CUDA_VISIBLE_DEVICES");
 }
 
 static int count_devices(const struct spec *s, const struct spec_role *role)
 {
-	const char *hierarchy = seen(s, role, "ZE_FLAT_DEVICE_HIERARCHY");
+	const char *hierarchy = variable_of(s, role, "ZE_FLAT_DEVICE_HIERARCHY");
 
 	if (role->replicas == SPEC_REPLICAS_CPU)
 		return 0;
 	if (role->replicas == SPEC_REPLICAS_XPU)
-		return spec_count_xpus("", seen(s, role, "ZE_AFFINITY_MASK"),
+		return spec_count_xpus("", variable_of(s, role, "ZE_AFFINITY_MASK"),
 			!hierarchy || strcmp(hierarchy, "COMPOSITE") != 0);
 	return spec_count_gpus("", visible_devices(s, role));
 }

@@ -12,6 +12,98 @@
  * the job's rules.
  */
 
+static const struct {
+	const char *name;
+	int value;
+} replica_names[] = {
+	{ "auto", SPEC_REPLICAS_AUTO },
+	{ "cpu", SPEC_REPLICAS_CPU },
+	{ "gpu", SPEC_REPLICAS_GPU },
+	{ "xpu", SPEC_REPLICAS_XPU },
+};
+enum { N_REPLICA_NAMES = sizeof(replica_names) / sizeof(replica_names[0]) };
+
+static int replicas_parse(
+	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
+{
+	const char *text = json_string_value(value);
+
+	if (json_is_integer(value) && json_integer_value(value) >= 1 &&
+		json_integer_value(value) <= SPEC_REPLICAS_MAX) {
+		*(int *)field = (int)json_integer_value(value);
+		return 0;
+	}
+	for (int i = 0; text && i < N_REPLICA_NAMES; i++) {
+		if (!strcmp(text, replica_names[i].name)) {
+			*(int *)field = replica_names[i].value;
+			return 0;
+		}
+	}
+	return spec_expected(ctx, key->type->expected, value);
+}
+
+static int replicas_format(const struct spec_key *key, const void *field, json_t **ret)
+{
+	int replicas = *(const int *)field;
+
+	for (int i = 0; i < N_REPLICA_NAMES; i++)
+		if (replicas == replica_names[i].value)
+			return spec_give(json_string(replica_names[i].name), ret);
+	return spec_give(json_integer(replicas), ret);
+}
+
+const struct spec_type spec_type_replicas = {
+	.expected = "an integer from 1 to 4096, \"auto\", \"cpu\", \"gpu\" or \"xpu\"",
+	.parse = replicas_parse,
+	.format = replicas_format,
+};
+_Static_assert(SPEC_REPLICAS_MAX == 4096, "the text above says so");
+
+struct spec_restart *spec_restart_free(struct spec_restart *r)
+{
+	if (!r)
+		return NULL;
+	free(r->codes);
+	free(r);
+	return NULL;
+}
+
+int spec_restart_init(struct spec_restart *r)
+{
+	*r = (struct spec_restart){
+		.max = SPEC_UNSET,
+		.max_by_cause = { SPEC_UNSET, SPEC_UNSET, SPEC_UNSET, SPEC_UNSET },
+		.window_ms = SPEC_UNSET,
+		.backoff_max_ms = SPEC_UNSET,
+		.healthy_after_ms = SPEC_UNSET,
+	};
+	return spec_free_code(r, SPEC_PREEMPTED_EXIT_CODE);
+}
+
+static int role_restart_parse(
+	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
+{
+	struct spec_restart **rules = field;
+
+	*rules = calloc(1, sizeof(**rules));
+	if (!*rules || spec_restart_init(*rules) < 0)
+		return spec_no_memory(ctx);
+	return spec_walk_object(ctx, spec_keys_restart, value, *rules);
+}
+
+static int role_restart_format(const struct spec_key *key, const void *field, json_t **ret)
+{
+	const struct spec_restart *rules = *(struct spec_restart *const *)field;
+
+	return rules ? spec_format_object(spec_keys_restart, rules, ret) : 0;
+}
+
+static const struct spec_type spec_type_role_restart = {
+	.expected = "an object",
+	.parse = role_restart_parse,
+	.format = role_restart_format,
+};
+
 static const char *const failure_names[] = {
 	[SPEC_FAILURE_RESTART] = "restart",
 	[SPEC_FAILURE_QUEUE] = "fail_queue",
@@ -36,58 +128,6 @@ const struct spec_key spec_keys_role[] = {
 	KEY("init", string, spec_role, init),
 	KEY("on_failure", enum, spec_role, on_failure, .names = failure_names),
 	END,
-};
-
-struct spec_restart *spec_restart_free(struct spec_restart *r)
-{
-	if (!r)
-		return NULL;
-	free(r->codes);
-	free(r);
-	return NULL;
-}
-
-int spec_restart_init(struct spec_restart *r)
-{
-	static const struct spec_exit_rule preempted = { false, 42, SPEC_EXIT_FREE };
-
-	*r = (struct spec_restart){
-		.max = SPEC_UNSET,
-		.max_by_cause = { SPEC_UNSET, SPEC_UNSET, SPEC_UNSET, SPEC_UNSET },
-		.window_ms = SPEC_UNSET,
-		.backoff_max_ms = SPEC_UNSET,
-		.healthy_after_ms = SPEC_UNSET,
-		.codes = malloc(sizeof(preempted)),
-	};
-	if (!r->codes)
-		return -ENOMEM;
-	memcpy(r->codes, &preempted, sizeof(preempted));
-	r->n_codes = 1;
-	return 0;
-}
-
-static int role_restart_parse(
-	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
-{
-	struct spec_restart **rules = field;
-
-	*rules = calloc(1, sizeof(**rules));
-	if (!*rules || spec_restart_init(*rules) < 0)
-		return spec_no_memory(ctx);
-	return spec_walk_object(ctx, spec_keys_restart, value, *rules);
-}
-
-static int role_restart_format(const struct spec_key *key, const void *field, json_t **ret)
-{
-	const struct spec_restart *rules = *(struct spec_restart *const *)field;
-
-	return rules ? spec_format_object(spec_keys_restart, rules, ret) : 0;
-}
-
-const struct spec_type spec_type_role_restart = {
-	.expected = "an object",
-	.parse = role_restart_parse,
-	.format = role_restart_format,
 };
 
 /* Parses value, which was checked before, over a copy of the job's rules. */
@@ -154,12 +194,6 @@ int spec_roles_inherit(struct spec_ctx *ctx, const json_t *doc, struct spec *s)
 	return ctx->failed && !ctx->all ? -EINVAL : 0;
 }
 
-/* The struct spec that contains the field roles, with n_roles beside it. */
-static struct spec *spec_of(const void *field)
-{
-	return (struct spec *)((char *)field - offsetof(struct spec, roles));
-}
-
 static int role_parse(struct spec_ctx *ctx, const json_t *value, struct spec_role *role)
 {
 	int r;
@@ -176,7 +210,7 @@ static int role_parse(struct spec_ctx *ctx, const json_t *value, struct spec_rol
 static int roles_parse(
 	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
 {
-	struct spec *s = spec_of(field);
+	struct spec *s = SPEC_STRUCT_OF(field, spec, roles);
 	size_t n = json_array_size(value);
 
 	if (!json_is_array(value) || !n)
@@ -201,7 +235,7 @@ static int roles_parse(
 
 static int roles_format(const struct spec_key *key, const void *field, json_t **ret)
 {
-	const struct spec *s = spec_of(field);
+	const struct spec *s = SPEC_STRUCT_OF(field, spec, roles);
 	_cleanup_json_ json_t *array = json_array();
 
 	if (!array)

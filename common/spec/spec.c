@@ -133,7 +133,7 @@ static int set_defaults(struct spec *s, struct error *err)
 	return 0;
 }
 
-static int parse(struct spec_ctx *ctx, const json_t *doc, struct spec **ret)
+static int parse_document(struct spec_ctx *ctx, const json_t *doc, struct spec **ret)
 {
 	_cleanup_(spec_freep) struct spec *s = spec_new();
 	int r;
@@ -165,16 +165,16 @@ int spec_parse(const json_t *doc, struct spec **ret, struct error *err)
 {
 	struct spec_ctx ctx = { .err = err };
 
-	return parse(&ctx, doc, ret);
+	return parse_document(&ctx, doc, ret);
 }
 
-static int parse_all(const json_t *doc, bool part, struct spec **ret,
+static int collect_problems(const json_t *doc, bool part, struct spec **ret,
 	struct spec_problems *ret_problems, struct error *err)
 {
 	struct spec_problems all = { 0 };
 	struct error last = { 0 };
 	struct spec_ctx ctx = { .err = &last, .all = &all, .part = part };
-	int r = parse(&ctx, doc, ret);
+	int r = parse_document(&ctx, doc, ret);
 
 	/* The error that ended the parser is not in the list yet. */
 	if (r == -EINVAL && (!all.n || !ctx.all)) {
@@ -194,14 +194,14 @@ static int parse_all(const json_t *doc, bool part, struct spec **ret,
 int spec_parse_all(
 	const json_t *doc, struct spec **ret, struct spec_problems *ret_problems, struct error *err)
 {
-	return parse_all(doc, false, ret, ret_problems, err);
+	return collect_problems(doc, false, ret, ret_problems, err);
 }
 
 int spec_check_part(const json_t *doc, struct spec_problems *ret_problems, struct error *err)
 {
 	_cleanup_(spec_freep) struct spec *s = NULL;
 
-	return parse_all(doc, true, &s, ret_problems, err);
+	return collect_problems(doc, true, &s, ret_problems, err);
 }
 
 int spec_parse_text(const char *text, size_t len, struct spec **ret, struct error *err)

@@ -419,9 +419,6 @@ _must_check_ int spec_host_exit_code(struct spec *s, const char *dmi_dir, bool g
  * replica sets their variable itself. */
 bool spec_wants_device(const struct spec *s, const struct spec_role *role, int index);
 
-/* Whether list, which ends with NULL and may be NULL, sets the variable name. */
-bool spec_env_sets(char *const *list, const char *name);
-
 /* Whether workers get TF_CONFIG. */
 bool spec_tf_config(const struct spec *s);
 

@@ -4,10 +4,11 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Strings, and numbers that are written as strings: a umask, a signal. */
+/* Strings, and numbers that are written as strings: a umask, a signal, several signals. */
 
 static int string_parse(
 	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
@@ -163,4 +164,58 @@ const struct spec_type spec_type_signal = {
 	.expected = "a signal such as \"TERM\", \"SIGUSR1\", \"RTMIN+3\" or 15",
 	.parse = signal_parse,
 	.format = signal_format,
+};
+
+/* The agent cannot catch SIGKILL and SIGSTOP, and needs SIGCHLD itself. */
+static bool can_forward(int signo)
+{
+	return signo != SIGKILL && signo != SIGSTOP && signo != SIGCHLD;
+}
+
+static int signals_key_parse(
+	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
+{
+	int **list = field;
+	size_t n = json_array_size(value);
+
+	if (!json_is_array(value) || n > NSIG)
+		return spec_expected(ctx, key->type->expected, value);
+	free(*list);
+	*list = calloc(n + 1, sizeof(**list));
+	if (!*list)
+		return spec_no_memory(ctx);
+	for (size_t i = 0, k = 0; i < n; i++) {
+		const json_t *element = json_array_get(value, i);
+		size_t len = spec_enter_index(ctx, i);
+		int r = spec_type_signal.parse(ctx, key, element, &(*list)[k]);
+
+		if (r == 0 && !can_forward((*list)[k]))
+			r = spec_expected(ctx, "a signal that can be caught", element);
+		if (r < 0 && !spec_go_on(ctx, r))
+			return r;
+		k += r == 0;
+		spec_leave(ctx, len);
+	}
+	return 0;
+}
+
+static int signals_key_format(const struct spec_key *key, const void *field, json_t **ret)
+{
+	const int *list = *(int *const *)field;
+	_cleanup_json_ json_t *array = json_array();
+
+	for (; list && *list; list++) {
+		char name[SIGNALS_TEXT_MAX];
+
+		if (json_array_append_new(array, json_string(signals_short(*list, name))) < 0)
+			return -ENOMEM;
+	}
+	*ret = TAKE_PTR(array);
+	return *ret ? 0 : -ENOMEM;
+}
+
+const struct spec_type spec_type_signals = {
+	.expected = "an array of signals",
+	.parse = signals_key_parse,
+	.format = signals_key_format,
 };

@@ -76,6 +76,10 @@ struct spec_key {
 		.name = NULL \
 	}
 
+/* The struct in whose member field points to. */
+#define SPEC_STRUCT_OF(field, in, member) \
+	((struct in *)((char *)(field)-offsetof(struct in, member)))
+
 extern const struct spec_key spec_keys_top[];
 extern const struct spec_key spec_keys_role[];
 extern const struct spec_key spec_keys_restart[];
@@ -87,22 +91,20 @@ extern const char *const spec_whom_names[]; /* keys.c: by enum spec_whom, NULL-e
 /* scalar.c, string.c */
 extern const struct spec_type spec_type_bool, spec_type_int, spec_type_int64, spec_type_duration,
 	spec_type_size, spec_type_enum, spec_type_string, spec_type_path, spec_type_name,
-	spec_type_role_name, spec_type_umask, spec_type_signal, spec_type_maybe, spec_type_variable;
+	spec_type_role_name, spec_type_umask, spec_type_signal, spec_type_signals, spec_type_maybe,
+	spec_type_variable;
 /* list.c */
-extern const struct spec_type spec_type_command, spec_type_texts, spec_type_args, spec_type_env,
-	spec_type_env_list;
-/* policy.c, limits.c */
-extern const struct spec_type spec_type_replicas, spec_type_std_map, spec_type_ranks,
-	spec_type_prefix, spec_type_limits, spec_type_codes, spec_type_signals;
-/* pattern.c, devices.c */
-extern const struct spec_type spec_type_pattern, spec_type_worker_path, spec_type_devices,
-	spec_type_chosen;
-/* preemption.c */
-extern const struct spec_type spec_type_notices, spec_type_side_command;
+extern const struct spec_type spec_type_command, spec_type_optional_command, spec_type_texts,
+	spec_type_args, spec_type_env, spec_type_env_list;
+/* ranks.c, template.c, exit_codes.c */
+extern const struct spec_type spec_type_std_map, spec_type_ranks, spec_type_prefix,
+	spec_type_worker_path, spec_type_codes;
+/* limits.c, pattern.c, devices.c */
+extern const struct spec_type spec_type_limits, spec_type_pattern, spec_type_devices;
 /* keys.c */
 extern const struct spec_type spec_type_object;
 /* role.c */
-extern const struct spec_type spec_type_roles, spec_type_role_restart;
+extern const struct spec_type spec_type_roles;
 
 /* walk.c: the path, errors, and objects by table. */
 
@@ -129,10 +131,6 @@ int spec_refuse(struct spec_ctx *ctx, const char *fmt, ...) __attribute__((forma
 /* Fails with "<path>: expected <expected>, got <value>"; returns -EINVAL. */
 int spec_expected(struct spec_ctx *ctx, const char *expected, const json_t *value);
 int spec_no_memory(struct spec_ctx *ctx);
-/* Refuses a text with a variable "${name}" that is not in names (NULL-ended); expected lists them
- * for people. "$$" is a dollar sign, so "$${name}" is not a variable. */
-int spec_check_variables(
-	struct spec_ctx *ctx, const char *text, const char *const *known, const char *expected);
 
 /* Fills base from the object value: refuses unknown keys, requires the required ones. */
 int spec_walk_object(
@@ -174,6 +172,11 @@ int spec_restart_init(struct spec_restart *r);
 struct spec_restart *spec_restart_free(struct spec_restart *r);
 /* Applies each role's `restart` in doc over the job's, once that is parsed. */
 int spec_roles_inherit(struct spec_ctx *ctx, const json_t *doc, struct spec *s);
+
+/* exit_codes.c: the code with which a worker leaves that was preempted. */
+enum { SPEC_PREEMPTED_EXIT_CODE = 42 };
+/* Makes code free, unless there is a rule for it. -ENOMEM. */
+_must_check_ int spec_free_code(struct spec_restart *restart, int code);
 
 /* hint.c: the hint for an unknown key: "unknown key, did you mean `x`?". ret_meant: the key of keys
  * that was meant, or NULL. Returns buf. */

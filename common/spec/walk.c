@@ -58,28 +58,6 @@ int spec_no_memory(struct spec_ctx *ctx)
 	return error_field(ctx->err, -ENOMEM, ctx->path, "out of memory");
 }
 
-int spec_check_variables(
-	struct spec_ctx *ctx, const char *text, const char *const *known, const char *expected)
-{
-	for (const char *p = strchr(text, '$'); p; p = strchr(p, '$')) {
-		size_t n, i = 0;
-		char q[QUOTE_MAX];
-
-		if (p[1] != '{') {
-			p += p[1] == '$' ? 2 : 1;
-			continue;
-		}
-		n = strcspn(p + 2, "}");
-		while (known[i] && (strlen(known[i]) != n || memcmp(p + 2, known[i], n)))
-			i++;
-		if (!known[i] || !p[2 + n])
-			return spec_refuse(ctx, "expected the variables %s, got %s", expected,
-				quote_text(p, q));
-		p += 2;
-	}
-	return 0;
-}
-
 int spec_expected(struct spec_ctx *ctx, const char *expected, const json_t *value)
 {
 	char got[QUOTE_MAX];
