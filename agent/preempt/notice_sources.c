@@ -68,7 +68,7 @@ static int notice_sources_watch(struct notice_sources *n, unsigned sources)
 {
 	const struct noticer_options opt = {
 		.poll_ms = supervisor_spec(n->sv)->preemption.poll_ms,
-		.said = notice_sources_on_said,
+		.message = notice_sources_on_said,
 	};
 	int r = noticer_new(supervisor_loop(n->sv), &opt, notice_sources_on_cloud, n, &n->noticer);
 

@@ -8,7 +8,7 @@
 
 /*
  * Amazon EC2's metadata service, version 2: gets a token first, which is valid for hours, then asks
- * in each round what will happen to a spot machine (404: nothing) and whether EC2 recommends to
+ * in each poll what will happen to a spot machine (404: nothing) and whether EC2 recommends to
  * leave it (404: no). A server that does not know tokens is asked without one, as version 1; a
  * server that refuses to give one counts as failing.
  */
@@ -26,7 +26,7 @@ static void aws_request(struct notice_machine *m, int64_t now_us, struct notice_
 	/* If the clock went backwards the token's age is unknown: get a new one. */
 	bool old = age_us < 0 || age_us >= (AWS_TTL_S - AWS_RENEW_S) * INT64_C(1000000);
 
-	/* A round keeps its token to the end, unless the server refused it. */
+	/* A poll keeps its token to the end, unless the server refused it. */
 	if (!m->aws.v1 && (!m->aws.token[0] || (old && m->aws.step != NOTICE_AWS_REBALANCE)))
 		m->aws.step = NOTICE_AWS_TOKEN;
 	else if (m->aws.step == NOTICE_AWS_TOKEN)
@@ -124,7 +124,7 @@ static int aws_rebalance(const struct notice_answer *a, struct notice *n, struct
 	return 0;
 }
 
-/* Handles the answer of either question of a round, and chooses the next request. */
+/* Handles the answer of either question of a poll, and chooses the next request. */
 static int aws_event(struct notice_machine *m, const struct notice_answer *a,
 	struct notice_result *ret, struct error *err)
 {
@@ -183,7 +183,7 @@ static int aws_answer(struct notice_machine *m, const struct notice_answer *a, i
 		}
 		m->aws.step = NOTICE_AWS_ACTION;
 	}
-	/* A token is replaced once in a round: otherwise a server that refuses all tokens would be
+	/* A token is replaced once in a poll: otherwise a server that refuses all tokens would be
 	 * asked without a pause. */
 	if (m->aws.step == NOTICE_AWS_ACTION)
 		m->aws.refused = false;

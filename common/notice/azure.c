@@ -8,7 +8,7 @@
 #include <syslog.h>
 
 /*
- * Azure's instance metadata service: asks this machine's name once, then in each round the events
+ * Azure's instance metadata service: asks this machine's name once, then in each poll the events
  * that are scheduled for it and for others of its set. The service sleeps until it is first asked,
  * and may take minutes to wake up.
  */
@@ -71,7 +71,8 @@ static void azure_freeze(struct notice_machine *m, const char *id, struct notice
 	m->current = current;
 	m->up = up;
 	ret->level = LOG_INFO;
-	snprintf(ret->said, sizeof(ret->said), "Azure is about to freeze this machine for a while");
+	snprintf(ret->message, sizeof(ret->message),
+		"Azure is about to freeze this machine for a while");
 }
 
 /* Whether an identifier is short and printable enough to be shown to people. */

@@ -89,7 +89,7 @@ static int gce_value(struct notice_machine *m, const char *value, int64_t now_us
 		m->up = false;
 		ret->level = LOG_INFO;
 		if (!same)
-			snprintf(ret->said, sizeof(ret->said),
+			snprintf(ret->message, sizeof(ret->message),
 				"this machine is about to be moved to another host, and goes on");
 	} else {
 		return error_set(err, -EPROTO, "'%.64s' is no value of %s", value, gce_key(m));

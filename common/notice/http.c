@@ -14,7 +14,8 @@
 struct http_call {
 	struct curl_transfer transfer;
 	TAILQ_ENTRY(http_call) entry;
-	struct http *owner;
+	struct http *owner; /* until fn runs, which may free it */
+	const struct curl_library *curl;
 	struct curl_slist *headers;
 	http_fn fn;
 	void *arg;
@@ -34,37 +35,34 @@ struct http {
 
 static struct http_call *call_free(struct http_call *c)
 {
-	const struct curl_library *curl;
-
 	if (!c)
 		return NULL;
-	curl = c->owner->curl;
 	if (c->transfer.easy)
-		curl->easy_cleanup(c->transfer.easy);
-	curl->slist_free_all(c->headers);
+		c->curl->easy_cleanup(c->transfer.easy);
+	c->curl->slist_free_all(c->headers);
 	free(c->body);
 	free(c);
 	return NULL;
 }
 DEFINE_CLEANUP(struct http_call *, call_free)
 
-static const char *call_error(const struct curl_library *curl, struct http_call *c, CURLcode result)
+static const char *call_error(const struct http_call *c, CURLcode result)
 {
 	if (c->too_large)
 		return "the answer is larger than 64 KiB";
-	return c->error[0] ? c->error : curl->easy_strerror(result);
+	return c->error[0] ? c->error : c->curl->easy_strerror(result);
 }
 
 static void http_on_done(void *arg, CURLcode result)
 {
 	struct http_call *c = arg;
-	const struct curl_library *curl = c->owner->curl;
+	const struct curl_library *curl = c->curl;
 	struct http_answer answer = { .body = "", .easy = c->transfer.easy };
 	long status = 0;
 
 	TAILQ_REMOVE(&c->owner->calls, c, entry);
 	if (result)
-		answer.error = call_error(curl, c, result);
+		answer.error = call_error(c, result);
 	else if (!curl->easy_getinfo(c->transfer.easy, CURLINFO_RESPONSE_CODE, &status) && status)
 		answer.status = (int)status;
 	else
@@ -74,11 +72,7 @@ static void http_on_done(void *arg, CURLcode result)
 		answer.len = c->len;
 	}
 	c->fn(c->arg, &answer);
-	/* fn may have freed the owner. */
-	curl->easy_cleanup(c->transfer.easy);
-	curl->slist_free_all(c->headers);
-	free(c->body);
-	free(c);
+	call_free(c);
 }
 
 static size_t http_write_fn(char *data, size_t size, size_t n, void *arg)
@@ -141,7 +135,7 @@ struct http *http_free(struct http *h)
 
 static int call_headers(struct http_call *c, const struct http_request *request)
 {
-	const struct curl_library *curl = c->owner->curl;
+	const struct curl_library *curl = c->curl;
 
 	for (size_t i = 0; i < HTTP_HEADERS && request->headers[i]; i++) {
 		struct curl_slist *longer = curl->slist_append(c->headers, request->headers[i]);
@@ -155,7 +149,7 @@ static int call_headers(struct http_call *c, const struct http_request *request)
 
 static int call_options(struct http_call *c, const struct http_request *request)
 {
-	const struct curl_library *curl = c->owner->curl;
+	const struct curl_library *curl = c->curl;
 	CURL *e = c->transfer.easy;
 	int bad = 0;
 
@@ -191,6 +185,7 @@ int http_start(struct http *h, const struct http_request *request, http_fn fn, v
 	if (!c)
 		return -ENOMEM;
 	c->owner = h;
+	c->curl = h->curl;
 	c->fn = fn;
 	c->arg = arg;
 	c->transfer.fn = http_on_done;

@@ -33,7 +33,7 @@ struct http_answer {
 	const char *body;
 	size_t len; /* a NUL follows it */
 	const char *error;
-	void *easy;
+	void *easy; /* libcurl's handle, for http_header() */
 };
 
 /* Runs once, never within a call; answer is borrowed until fn returns. May free the http. */

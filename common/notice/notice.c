@@ -59,8 +59,8 @@ static void notice_failed(
 	if (m->failures > 1)
 		return;
 	ret->level = LOG_WARNING;
-	snprintf(ret->said, sizeof(ret->said), "%.300s; tried again, for as long as it is wanted",
-		err->text);
+	snprintf(ret->message, sizeof(ret->message),
+		"%.300s; tried again, for as long as it is wanted", err->text);
 }
 
 static void notice_worked(struct notice_machine *m, struct notice_result *ret)
@@ -69,9 +69,9 @@ static void notice_worked(struct notice_machine *m, struct notice_result *ret)
 		snprintf(m->text, sizeof(m->text), "%s", m->current.reason);
 	if (ret->halfway)
 		return;
-	if (m->failures && !ret->said[0]) {
+	if (m->failures && !ret->message[0]) {
 		ret->level = LOG_NOTICE;
-		snprintf(ret->said, sizeof(ret->said), "answers again");
+		snprintf(ret->message, sizeof(ret->message), "answers again");
 	}
 	m->failures = 0;
 }
@@ -93,19 +93,14 @@ void notice_machine_answer(struct notice_machine *m, const struct notice_answer 
 		notice_worked(m, ret);
 }
 
-static bool notice_was_told(const struct notice_machine *m, const char *id)
-{
-	unsigned n = m->n_told < NOTICE_TOLD ? m->n_told : NOTICE_TOLD;
-
-	for (unsigned i = 0; i < n; i++)
-		if (!strcmp(m->told[i], id))
-			return true;
-	return false;
-}
-
 bool notice_is_new(const struct notice_machine *m, const char *id)
 {
-	return !notice_was_told(m, id);
+	unsigned n = m->n_reported < NOTICE_REPORTED ? m->n_reported : NOTICE_REPORTED;
+
+	for (unsigned i = 0; i < n; i++)
+		if (!strcmp(m->reported[i], id))
+			return false;
+	return true;
 }
 
 void notice_set(struct notice_machine *m, const struct notice *n, struct notice_result *ret)
@@ -113,10 +108,11 @@ void notice_set(struct notice_machine *m, const struct notice *n, struct notice_
 	m->up = true;
 	m->current = *n;
 	m->current.source = m->kind->source;
-	if (notice_was_told(m, n->id))
+	if (!notice_is_new(m, n->id))
 		return;
-	snprintf(m->told[m->n_told++ % NOTICE_TOLD], sizeof(m->told[0]), "%s", n->id);
-	ret->tell = true;
+	snprintf(m->reported[m->n_reported++ % NOTICE_REPORTED], sizeof(m->reported[0]), "%s",
+		n->id);
+	ret->is_new = true;
 	ret->notice = m->current;
 }
 
@@ -141,14 +137,11 @@ int notice_word(const struct notice_answer *a, char *ret, size_t size, struct er
 	return 0;
 }
 
-static int notice_status(const struct notice_answer *a, struct error *err)
-{
-	return error_set(err, -EPROTO, "the server answered with status %d", a->status);
-}
-
 int notice_expect_ok(const struct notice_answer *a, struct error *err)
 {
-	return a->status == 200 ? 0 : notice_status(a, err);
+	return a->status == 200
+		       ? 0
+		       : error_set(err, -EPROTO, "the server answered with status %d", a->status);
 }
 
 /* Converts the time back to check it: there is no 31 February. */

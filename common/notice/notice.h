@@ -36,7 +36,7 @@ struct notice {
 	int64_t deadline_us; /* real time; SPEC_UNSET: not said */
 };
 
-enum { NOTICE_HEADERS = 2, NOTICE_TOKEN = 512, NOTICE_TOLD = 16 };
+enum { NOTICE_HEADERS = 2, NOTICE_TOKEN = 512, NOTICE_REPORTED = 16 };
 
 struct notice_request {
 	char path[256]; /* behind the endpoint, beginning with a slash */
@@ -56,12 +56,12 @@ struct notice_answer {
 /* The result of an answer. */
 struct notice_result {
 	bool failed;
-	bool halfway;	 /* the round goes on: nothing is certain yet */
+	bool halfway;	 /* the poll needs another request: nothing is certain yet */
 	int64_t wait_ms; /* until the next request */
-	bool tell;	 /* notice is a new one */
+	bool is_new;	 /* notice has not been reported before */
 	struct notice notice;
-	int level;	/* of said */
-	char said[384]; /* what changed, for people; "": nothing */
+	int level;	   /* of message */
+	char message[384]; /* what changed, for people; "": nothing */
 };
 
 struct notice_machine;
@@ -87,9 +87,9 @@ struct notice_machine {
 	unsigned failures; /* in a row */
 	bool up;	   /* current is a notice that still holds */
 	struct notice current;
-	char text[256]; /* the present state, for people */
-	char told[NOTICE_TOLD][128];
-	unsigned n_told;
+	char text[256];			     /* the present state, for people */
+	char reported[NOTICE_REPORTED][128]; /* identifiers, the newest overwrites the oldest */
+	unsigned n_reported;
 	union {
 		struct {
 			char etag[64];
@@ -98,7 +98,7 @@ struct notice_machine {
 		struct {
 			enum notice_aws_step step;
 			bool v1;      /* the server knows no tokens */
-			bool refused; /* a token was refused in this round */
+			bool refused; /* a token was refused in this poll */
 			char token[NOTICE_TOKEN];
 			int64_t token_us; /* when the token came */
 			bool action_up;

@@ -16,11 +16,7 @@
  * everything.
  */
 
-static const struct {
-	const char *name;
-	unsigned bit;
-	enum platform platform;
-} noticer_clouds[NOTICER_CLOUDS] = {
+const struct noticer_cloud_info noticer_clouds[NOTICER_CLOUDS] = {
 	[NOTICER_GCE] = { "gce", SPEC_NOTICE_GCE, PLATFORM_GCE },
 	[NOTICER_AWS] = { "aws", SPEC_NOTICE_AWS, PLATFORM_AWS },
 	[NOTICER_AZURE] = { "azure", SPEC_NOTICE_AZURE, PLATFORM_AZURE },
@@ -76,11 +72,11 @@ int noticer_new(struct loop *loop, const struct noticer_options *options, notice
 
 	if (!n)
 		return -ENOMEM;
-	*n = (struct noticer){ .loop = loop, .fn = fn, .arg = arg, .said = options->said };
+	*n = (struct noticer){ .loop = loop, .fn = fn, .arg = arg, .message = options->message };
 	n->poll_ms = options->poll_ms ? options->poll_ms : 1000;
 	n->limit_ms = noticer_limit();
 	TAILQ_INIT(&n->waiters);
-	if ((dmi && !(n->dmi_dir = strdup(dmi))) || noticer_look_init(n) < 0) {
+	if ((dmi && !(n->dmi_dir = strdup(dmi))) || noticer_detect_init(n) < 0) {
 		noticer_free(n);
 		return -ENOMEM;
 	}
@@ -105,14 +101,14 @@ static void stream_stop(struct noticer_stream *s)
 	s->last_us = 0;
 }
 
-static void noticer_on_again(void *arg);
+static void noticer_on_repeat(void *arg);
 
 struct noticer *noticer_free(struct noticer *n)
 {
 	if (!n)
 		return NULL;
-	loop_cancel(n->loop, noticer_on_again, n);
-	noticer_look_cancel(n);
+	loop_cancel(n->loop, noticer_on_repeat, n);
+	noticer_detect_cancel(n);
 	for (int i = 0; i < NOTICER_STREAMS; i++)
 		stream_stop(&n->streams[i]);
 	http_free(n->http);
@@ -165,9 +161,9 @@ static void stream_answered(struct noticer_stream *s, const struct notice_answer
 	notice_machine_answer(&s->machine, a, now_us, &result);
 	s->last_us = now_us;
 	loop_timer_arm(s->timer, (uint64_t)result.wait_ms);
-	if (result.said[0] && n->said && (asked || !stream_repeats(s)))
-		n->said(n->arg, result.level, noticer_clouds[s->cloud].name, result.said);
-	if (result.tell)
+	if (result.message[0] && n->message && (asked || !stream_repeats(s)))
+		n->message(n->arg, result.level, noticer_clouds[s->cloud].name, result.message);
+	if (result.is_new)
 		n->fn(n->arg, &result.notice);
 }
 
@@ -245,7 +241,7 @@ static bool noticer_wants(const struct noticer *n, enum noticer_cloud cloud)
 
 void noticer_sync(struct noticer *n)
 {
-	bool any = n->looking;
+	bool any = n->detecting;
 
 	for (int i = 0; i < NOTICER_STREAMS; i++) {
 		struct noticer_stream *s = &n->streams[i];
@@ -261,7 +257,7 @@ void noticer_sync(struct noticer *n)
 		n->http = http_free(n->http);
 }
 
-void noticer_poll(struct noticer *n, int64_t ms)
+void noticer_set_poll(struct noticer *n, int64_t ms)
 {
 	n->poll_ms = ms;
 	for (int i = 0; i < NOTICER_STREAMS; i++)
@@ -272,39 +268,39 @@ void noticer_want(struct noticer *n, unsigned sources)
 {
 	n->wanted = sources;
 	if (sources & SPEC_NOTICE_CLOUD)
-		noticer_look(n);
+		noticer_detect(n);
 	else
-		noticer_look_rest(n);
+		noticer_detect_stop(n);
 	noticer_sync(n);
 }
 
-static void noticer_on_again(void *arg)
+static void noticer_on_repeat(void *arg)
 {
 	struct noticer *n = arg;
 
-	while (n->again) {
-		int i = ffs((int)n->again) - 1;
+	while (n->repeat) {
+		int i = ffs((int)n->repeat) - 1;
 		const struct noticer_stream *s = &n->streams[i];
 		struct notice copy = s->machine.current;
 
-		n->again &= ~(1U << i);
+		n->repeat &= ~(1U << i);
 		if (!s->timer || !s->machine.up)
 			continue;
 		/* Cannot fail: this very call has just made room in the loop's array. */
-		if (n->again)
-			(void)!loop_defer(n->loop, noticer_on_again, n);
+		if (n->repeat)
+			(void)!loop_defer(n->loop, noticer_on_repeat, n);
 		n->fn(n->arg, &copy);
 		return;
 	}
 }
 
-void noticer_again(struct noticer *n)
+void noticer_repeat(struct noticer *n)
 {
 	for (int i = 0; i < NOTICER_STREAMS; i++)
 		if (n->streams[i].timer && n->streams[i].machine.up)
-			n->again |= 1U << i;
-	if (n->again && loop_defer(n->loop, noticer_on_again, n) < 0)
-		n->again = 0;
+			n->repeat |= 1U << i;
+	if (n->repeat && loop_defer(n->loop, noticer_on_repeat, n) < 0)
+		n->repeat = 0;
 }
 
 static const char *stream_state(const struct noticer *n, const struct noticer_stream *s)
@@ -312,7 +308,7 @@ static const char *stream_state(const struct noticer *n, const struct noticer_st
 	if (!s->timer && (n->wanted & SPEC_NOTICE_CLOUD) && n->unsure)
 		return "failing";
 	if (!s->timer)
-		return n->looking && (n->wanted & SPEC_NOTICE_CLOUD) ? "waiting" : "off";
+		return n->detecting && (n->wanted & SPEC_NOTICE_CLOUD) ? "waiting" : "off";
 	if (s->machine.up)
 		return "notice";
 	if (!s->last_us)

@@ -29,7 +29,7 @@ enum {
 typedef void (*noticer_fn)(void *arg, const struct notice *n);
 /* Reports a change in one line for people, with syslog's level: a server does not answer, or does
  * again; a live migration. Must not free the noticer. */
-typedef void (*noticer_said_fn)(void *arg, int level, const char *source, const char *text);
+typedef void (*noticer_message_fn)(void *arg, int level, const char *source, const char *text);
 
 struct noticer_options {
 	/* "http://address[:port]"; NULL: from the environment (GCE_METADATA_HOST, GCE_METADATA_IP,
@@ -37,7 +37,7 @@ struct noticer_options {
 	const char *gce_endpoint, *aws_endpoint, *azure_endpoint;
 	const char *dmi_dir; /* NULL: ELASTICD_DMI_DIR of the environment, else /sys/class/dmi/id */
 	int64_t poll_ms;     /* for sources that have to be polled; 0: 1 s */
-	noticer_said_fn said; /* may be NULL; gets fn's arg */
+	noticer_message_fn message; /* may be NULL; gets fn's arg */
 };
 
 /* fn never runs within a call, and may free the noticer. Copies options' strings. Works without
@@ -51,10 +51,10 @@ DEFINE_CLEANUP(struct noticer *, noticer_free)
  * until the platform is detected. */
 void noticer_want(struct noticer *n, unsigned sources);
 /* Changes how often sources are polled, from the next answer on. */
-void noticer_poll(struct noticer *n, int64_t ms);
+void noticer_set_poll(struct noticer *n, int64_t ms);
 /* For a listener that came later: runs fn soon for each notice that still holds, reported or not.
  */
-void noticer_again(struct noticer *n);
+void noticer_repeat(struct noticer *n);
 
 /* Detects the platform; done runs later, once, with "gce", "aws", "azure" or "other" and details
  * for people, both borrowed. The first certain result is kept. */

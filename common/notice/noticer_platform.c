@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/notice/noticer_private.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,23 +31,23 @@ static void platform_on_known(void *arg)
 	copy.done(copy.arg, platform_name(n->platform), n->details);
 }
 
-static void platform_again(struct noticer *n, const char *why)
+static void platform_retry(struct noticer *n, const char *why)
 {
 	int64_t ms = PLATFORM_PAUSE_MS;
 	char text[384];
 
 	if (!(n->wanted & SPEC_NOTICE_CLOUD))
 		return;
-	for (unsigned i = 0; i < n->looks && ms < PLATFORM_PAUSE_MAX_MS; i++)
+	for (unsigned i = 0; i < n->detections && ms < PLATFORM_PAUSE_MAX_MS; i++)
 		ms *= 2;
-	n->looks++;
-	loop_timer_arm(
-		n->look, (uint64_t)(ms < PLATFORM_PAUSE_MAX_MS ? ms : PLATFORM_PAUSE_MAX_MS));
-	if (n->warned || !n->said)
+	n->detections++;
+	loop_timer_arm(n->detect_timer,
+		(uint64_t)(ms < PLATFORM_PAUSE_MAX_MS ? ms : PLATFORM_PAUSE_MAX_MS));
+	if (n->warned || !n->message)
 		return;
 	n->warned = true;
 	snprintf(text, sizeof(text), "%.300s; tried again, for as long as it is wanted", why);
-	n->said(n->arg, LOG_WARNING, "cloud", text);
+	n->message(n->arg, LOG_WARNING, "cloud", text);
 }
 
 /* unsure: why p is only a guess, or NULL. */
@@ -56,7 +55,7 @@ static void platform_found(struct noticer *n, enum platform p, const char *unsur
 {
 	size_t used = strlen(n->details);
 
-	n->looking = false;
+	n->detecting = false;
 	n->platform = p;
 	n->unsure = unsure;
 	if (platform_has_gpu())
@@ -65,29 +64,24 @@ static void platform_found(struct noticer *n, enum platform p, const char *unsur
 	if (!TAILQ_EMPTY(&n->waiters))
 		(void)!loop_defer(n->loop, platform_on_known, n);
 	if (unsure) {
-		platform_again(n, unsure);
+		platform_retry(n, unsure);
 		return;
 	}
-	if (n->warned && n->said)
-		n->said(n->arg, LOG_NOTICE, "cloud", n->details);
+	if (n->warned && n->message)
+		n->message(n->arg, LOG_NOTICE, "cloud", n->details);
 	n->warned = false;
-	n->looks = 0;
+	n->detections = 0;
 }
 
 static void platform_decide(struct noticer *n)
 {
-	static const enum platform platforms[] = {
-		[NOTICER_GCE] = PLATFORM_GCE,
-		[NOTICER_AWS] = PLATFORM_AWS,
-		[NOTICER_AZURE] = PLATFORM_AZURE,
-	};
 	enum platform p = PLATFORM_OTHER;
 	size_t used = strlen(n->details);
 	const char *text;
 
 	for (int i = NOTICER_CLOUDS; i-- > 0;)
 		if (n->probes[i].yes)
-			p = platforms[i];
+			p = noticer_clouds[i].platform;
 	text = p == PLATFORM_OTHER ? "no cloud's metadata server answers"
 				   : "its metadata server answers";
 	snprintf(n->details + used, sizeof(n->details) - used, "; %s", text);
@@ -97,14 +91,10 @@ static void platform_decide(struct noticer *n)
 /* Whether the answer is a token or a name, and not some proxy's error page. */
 static bool platform_is_word(const struct http_answer *a)
 {
-	size_t len = a->len;
+	struct notice_answer answer = { .body = a->body, .len = a->len };
+	char word[NOTICE_TOKEN];
 
-	while (len && isspace((unsigned char)a->body[len - 1]))
-		len--;
-	for (size_t i = 0; i < len; i++)
-		if (!isgraph((unsigned char)a->body[i]) || a->body[i] == '<')
-			return false;
-	return len > 0 && len < NOTICE_TOKEN;
+	return notice_word(&answer, word, sizeof(word), NULL) == 0;
 }
 
 static void platform_on_answer(void *arg, const struct http_answer *a)
@@ -155,7 +145,7 @@ static int platform_ask(struct noticer *n, enum noticer_cloud cloud, struct erro
 }
 
 /* Deferred: requests start from the loop, never from within a call. */
-static void platform_look(void *arg)
+static void platform_detect(void *arg)
 {
 	struct noticer *n = arg;
 	struct error err = { 0 };
@@ -180,41 +170,41 @@ static void platform_look(void *arg)
 		platform_decide(n);
 }
 
-void noticer_look(struct noticer *n)
+void noticer_detect(struct noticer *n)
 {
 	bool known = n->platform != PLATFORM_UNKNOWN && !n->unsure;
 
-	if (n->looking || known || loop_timer_armed(n->look))
+	if (n->detecting || known || loop_timer_armed(n->detect_timer))
 		return;
-	n->looking = loop_defer(n->loop, platform_look, n) == 0;
+	n->detecting = loop_defer(n->loop, platform_detect, n) == 0;
 }
 
 static void platform_on_pause(void *arg)
 {
-	noticer_look(arg);
+	noticer_detect(arg);
 }
 
-int noticer_look_init(struct noticer *n)
+int noticer_detect_init(struct noticer *n)
 {
-	return loop_timer_new(n->loop, platform_on_pause, n, &n->look);
+	return loop_timer_new(n->loop, platform_on_pause, n, &n->detect_timer);
 }
 
-void noticer_look_rest(struct noticer *n)
+void noticer_detect_stop(struct noticer *n)
 {
-	n->looks = 0;
-	loop_timer_disarm(n->look);
+	n->detections = 0;
+	loop_timer_disarm(n->detect_timer);
 }
 
-void noticer_look_cancel(struct noticer *n)
+void noticer_detect_cancel(struct noticer *n)
 {
 	struct noticer_waiter *w;
 
-	n->look = loop_timer_free(n->look);
-	loop_cancel(n->loop, platform_look, n);
+	n->detect_timer = loop_timer_free(n->detect_timer);
+	loop_cancel(n->loop, platform_detect, n);
 	loop_cancel(n->loop, platform_on_known, n);
 	for (int i = 0; i < NOTICER_CLOUDS; i++)
 		n->probes[i].call = http_cancel(n->probes[i].call);
-	n->looking = false;
+	n->detecting = false;
 	while ((w = TAILQ_FIRST(&n->waiters))) {
 		TAILQ_REMOVE(&n->waiters, w, entry);
 		free(w);
@@ -232,8 +222,8 @@ int noticer_platform(struct noticer *n, noticer_platform_fn done, void *arg)
 		if (loop_defer(n->loop, platform_on_known, n) < 0)
 			goto fail;
 	} else {
-		noticer_look(n);
-		if (!n->looking)
+		noticer_detect(n);
+		if (!n->detecting)
 			goto fail;
 	}
 	TAILQ_INSERT_TAIL(&n->waiters, w, entry);

@@ -11,9 +11,15 @@
 
 enum noticer_cloud { NOTICER_GCE, NOTICER_AWS, NOTICER_AZURE, NOTICER_CLOUDS };
 
+extern const struct noticer_cloud_info {
+	const char *name;
+	unsigned bit; /* of enum spec_notice */
+	enum platform platform;
+} noticer_clouds[NOTICER_CLOUDS];
+
 enum { NOTICER_STREAMS = NOTICER_CLOUDS + 1, NOTICER_LIMIT_MS = 2000 };
 
-/* One source that is asked again and again. */
+/* One source, which is polled. */
 struct noticer_stream {
 	struct noticer *owner;
 	enum noticer_cloud cloud;
@@ -39,7 +45,7 @@ struct noticer_probe {
 struct noticer {
 	struct loop *loop;
 	noticer_fn fn;
-	noticer_said_fn said;
+	noticer_message_fn message;
 	void *arg;
 	int64_t poll_ms;
 	int64_t limit_ms; /* for a connection, and for the detection */
@@ -49,15 +55,15 @@ struct noticer {
 	unsigned wanted;
 	struct http *http; /* NULL: no request was made */
 	struct noticer_stream streams[NOTICER_STREAMS];
-	unsigned again; /* bits of streams whose notice fn has to get again */
+	unsigned repeat; /* bits of streams whose notice fn has to get again */
 
 	enum platform platform;
 	char details[512];
-	bool looking;
-	bool unsure;	/* platform is OTHER because no server answered: detect it again */
-	bool warned;	/* and a warning said so */
-	unsigned looks; /* detections without an answer, in a row */
-	struct loop_timer *look;
+	bool detecting;
+	bool unsure;	     /* platform is OTHER because no server answered: detect it again */
+	bool warned;	     /* and a warning said so */
+	unsigned detections; /* without an answer, in a row */
+	struct loop_timer *detect_timer;
 	struct noticer_probe probes[NOTICER_CLOUDS];
 	TAILQ_HEAD(, noticer_waiter) waiters;
 };
@@ -70,10 +76,10 @@ void noticer_sync(struct noticer *n);
 _must_check_ int noticer_url(const struct noticer *n, enum noticer_cloud cloud, const char *path,
 	char **ret, struct error *err);
 
-_must_check_ int noticer_look_init(struct noticer *n);
+_must_check_ int noticer_detect_init(struct noticer *n);
 /* Begins the detection, unless its result is known, or it runs or is about to run again. */
-void noticer_look(struct noticer *n);
+void noticer_detect(struct noticer *n);
 /* CLOUD is not wanted any more: no further detection. */
-void noticer_look_rest(struct noticer *n);
+void noticer_detect_stop(struct noticer *n);
 /* Ends a detection. */
-void noticer_look_cancel(struct noticer *n);
+void noticer_detect_cancel(struct noticer *n);

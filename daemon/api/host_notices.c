@@ -98,7 +98,7 @@ static void on_attached(void *arg, struct listener *l)
 	struct notices *n = arg;
 
 	if (l->job->rec.notices & NOTICER_SOURCES)
-		noticer_again(n->noticer);
+		noticer_repeat(n->noticer);
 	if (n->down.source && listener_wants(l, n->down.source, NULL))
 		(void)listener_tell(l, &n->down);
 }
@@ -206,7 +206,7 @@ void notices_update(struct notices *n)
 			poll_ms = l->job->rec.poll_ms;
 	}
 	if (wanted & NOTICER_SOURCES)
-		noticer_poll(n->noticer, poll_ms);
+		noticer_set_poll(n->noticer, poll_ms);
 	noticer_want(n->noticer, wanted & NOTICER_SOURCES);
 	/* Without listeners logind's word "the host stays" is missed: the next listener asks again.
 	 */
@@ -331,7 +331,7 @@ int notices_new(struct daemon *d, struct notices **ret, struct error *err)
 		.aws_endpoint = d->config.aws_endpoint,
 		.azure_endpoint = d->config.azure_endpoint,
 		.dmi_dir = d->config.dmi_dir,
-		.said = on_said };
+		.message = on_said };
 	struct notices *n = calloc(1, sizeof(*n));
 	int r;
 

@@ -34,8 +34,8 @@ static void give(const struct notice_answer *a)
 	notice_machine_answer(&m, a, now_us, &r);
 	ck_assert_int_ge(r.wait_ms, r.halfway ? 0 : 1000);
 	ck_assert_int_le(r.wait_ms, 60000);
-	ck_assert(!r.tell || (r.notice.id[0] && r.notice.reason[0] && r.notice.source));
-	ck_assert(!r.failed || !r.tell);
+	ck_assert(!r.is_new || (r.notice.id[0] && r.notice.reason[0] && r.notice.source));
+	ck_assert(!r.failed || !r.is_new);
 	now_us += SECOND;
 }
 
@@ -64,7 +64,7 @@ START_TEST(gce_is_asked_at_once_and_then_waited_for)
 	ck_assert_str_eq(q.headers[0], "Metadata-Flavor: Google");
 	ck_assert(!q.put);
 	answer(200, "NONE");
-	ck_assert(!r.failed && !r.tell && !r.said[0]);
+	ck_assert(!r.failed && !r.is_new && !r.message[0]);
 	ck_assert_str_eq(ask(), "/computeMetadata/v1/instance/maintenance-event"
 				"?wait_for_change=true&last_etag=ab12&timeout_sec=60");
 	ck_assert_int_gt(q.timeout_ms, 60000);
@@ -77,16 +77,16 @@ START_TEST(a_termination_for_maintenance_is_told_once_an_hour_ahead_with_a_gpu)
 	m.gpu = _i;
 	answer(200, "NONE\n");
 	answer(200, "TERMINATE_ON_HOST_MAINTENANCE\n");
-	ck_assert(r.tell);
+	ck_assert(r.is_new);
 	ck_assert_str_eq(r.notice.source, "gce");
 	ck_assert_int_eq(r.notice.deadline_us, now_us - SECOND + (_i ? 3600 : 60) * SECOND);
 	ck_assert(m.up);
 	answer(200, "TERMINATE_ON_HOST_MAINTENANCE");
-	ck_assert(!r.tell && m.up);
+	ck_assert(!r.is_new && m.up);
 	answer(200, "NONE");
-	ck_assert(!r.tell && !m.up);
+	ck_assert(!r.is_new && !m.up);
 	answer(200, "TERMINATE_ON_HOST_MAINTENANCE");
-	ck_assert(r.tell);
+	ck_assert(r.is_new);
 }
 END_TEST
 
@@ -95,11 +95,11 @@ START_TEST(a_notice_that_is_up_at_the_first_look_has_no_deadline)
 	begin(_i ? &notice_gce_maintenance : &notice_gce_preempted);
 	no_answer();
 	answer(200, _i ? "TERMINATE_ON_HOST_MAINTENANCE" : "TRUE");
-	ck_assert(r.tell);
+	ck_assert(r.is_new);
 	ck_assert_int_eq(r.notice.deadline_us, SPEC_UNSET);
 	answer(200, _i ? "NONE" : "FALSE");
 	answer(200, _i ? "TERMINATE_ON_HOST_MAINTENANCE" : "TRUE");
-	ck_assert(r.tell);
+	ck_assert(r.is_new);
 	ck_assert_int_eq(r.notice.deadline_us, now_us - SECOND + (_i ? 60 : 30) * SECOND);
 }
 END_TEST
@@ -108,10 +108,10 @@ START_TEST(a_live_migration_is_no_notice_and_said_once)
 {
 	begin(&notice_gce_maintenance);
 	answer(200, "MIGRATE_ON_HOST_MAINTENANCE");
-	ck_assert(!r.tell && !m.up && r.said[0]);
+	ck_assert(!r.is_new && !m.up && r.message[0]);
 	ck_assert_int_eq(r.level, LOG_INFO);
 	answer(200, "MIGRATE_ON_HOST_MAINTENANCE");
-	ck_assert(!r.said[0]);
+	ck_assert(!r.message[0]);
 }
 END_TEST
 
@@ -120,9 +120,9 @@ START_TEST(a_preempted_machine_of_gce_has_thirty_seconds)
 	begin(&notice_gce_preempted);
 	ck_assert_str_eq(ask(), "/computeMetadata/v1/instance/preempted");
 	answer(200, "FALSE");
-	ck_assert(!r.tell);
+	ck_assert(!r.is_new);
 	answer(200, "TRUE");
-	ck_assert(r.tell);
+	ck_assert(r.is_new);
 	ck_assert_int_eq(r.notice.deadline_us, now_us - SECOND + 30 * SECOND);
 }
 END_TEST
@@ -158,12 +158,12 @@ START_TEST(a_server_that_lies_gives_no_notice_of_gce)
 		.body = gce_lies[_i].body,
 		.len = strlen(gce_lies[_i].body),
 		.flavor = gce_lies[_i].flavor });
-	ck_assert(r.failed && !r.tell && !m.up);
+	ck_assert(r.failed && !r.is_new && !m.up);
 	ck_assert_int_eq(r.level, LOG_WARNING);
-	ck_assert(r.said[0]);
+	ck_assert(r.message[0]);
 	/* And no harm is done to what comes later. */
 	answer(200, "TERMINATE_ON_HOST_MAINTENANCE");
-	ck_assert(r.tell);
+	ck_assert(r.is_new);
 }
 END_TEST
 
@@ -205,16 +205,16 @@ START_TEST(a_server_that_is_silent_is_asked_more_and_more_seldom_and_warned_of_o
 		no_answer();
 		ck_assert(r.failed);
 		ck_assert_int_eq(r.wait_ms, waits[i] * 1000);
-		ck_assert_int_eq(!r.said[0], i > 0);
+		ck_assert_int_eq(!r.message[0], i > 0);
 	}
 	ck_assert_ptr_nonnull(strstr(m.text, "connection refused"));
 	answer(200, "NONE");
 	ck_assert_int_eq(r.level, LOG_NOTICE);
-	ck_assert(r.said[0]);
+	ck_assert(r.message[0]);
 	answer(200, "NONE");
-	ck_assert(!r.said[0]);
+	ck_assert(!r.message[0]);
 	no_answer();
-	ck_assert(r.said[0]);
+	ck_assert(r.message[0]);
 	ck_assert_int_eq(r.wait_ms, 1000);
 }
 END_TEST
@@ -224,9 +224,9 @@ START_TEST(a_failure_takes_no_notice_back)
 	begin(&notice_gce_maintenance);
 	answer(200, "TERMINATE_ON_HOST_MAINTENANCE");
 	no_answer();
-	ck_assert(m.up && !r.tell);
+	ck_assert(m.up && !r.is_new);
 	answer(200, "TERMINATE_ON_HOST_MAINTENANCE");
-	ck_assert(m.up && !r.tell);
+	ck_assert(m.up && !r.is_new);
 }
 END_TEST
 
@@ -259,7 +259,7 @@ START_TEST(aws_is_asked_with_a_token_for_both_each_round)
 		ck_assert_str_eq(q.headers[0], "X-aws-ec2-metadata-token: TOKEN==");
 		answer(404, "");
 		ck_assert_int_eq(r.wait_ms, 1000);
-		ck_assert(!r.tell && !r.failed && !m.up);
+		ck_assert(!r.is_new && !r.failed && !m.up);
 	}
 }
 END_TEST
@@ -268,18 +268,18 @@ START_TEST(an_action_of_aws_has_its_time_and_is_told_once)
 {
 	aws_begin();
 	answer(200, "{\"action\": \"terminate\", \"time\": \"2023-11-14T22:15:20Z\"}");
-	ck_assert(r.tell);
+	ck_assert(r.is_new);
 	ck_assert_str_eq(r.notice.source, "aws");
 	ck_assert_int_eq(r.notice.deadline_us, 1700000120 * SECOND);
 	ck_assert_ptr_nonnull(strstr(r.notice.reason, "terminate"));
 	answer(404, "");
 	ck_assert(m.up);
 	answer(200, "{\"action\": \"terminate\", \"time\": \"2023-11-14T22:15:20Z\"}");
-	ck_assert(!r.tell && m.up);
+	ck_assert(!r.is_new && m.up);
 	answer(404, "");
 	/* Another time is another event. */
 	answer(200, "{\"action\": \"stop\", \"time\": \"2023-11-14T22:20:20Z\"}");
-	ck_assert(r.tell);
+	ck_assert(r.is_new);
 	answer(404, "");
 	answer(404, "");
 	answer(404, "");
@@ -294,12 +294,12 @@ START_TEST(a_recommendation_of_aws_has_no_deadline_and_does_not_hide_an_action)
 	aws_begin();
 	answer(404, "");
 	answer(200, rebalance);
-	ck_assert(r.tell);
+	ck_assert(r.is_new);
 	ck_assert_int_eq(r.notice.deadline_us, SPEC_UNSET);
 	answer(200, "{\"action\": \"terminate\", \"time\": \"2023-11-14T22:15:20Z\"}");
-	ck_assert(r.tell);
+	ck_assert(r.is_new);
 	answer(200, rebalance);
-	ck_assert(!r.tell);
+	ck_assert(!r.is_new);
 	ck_assert_int_eq(m.current.deadline_us, 1700000120 * SECOND);
 }
 END_TEST
@@ -308,9 +308,9 @@ START_TEST(both_of_aws_at_once_are_both_told)
 {
 	aws_begin();
 	answer(200, "{\"action\": \"terminate\", \"time\": \"2023-11-14T22:15:20Z\"}");
-	ck_assert(r.tell);
+	ck_assert(r.is_new);
 	answer(200, "{\"noticeTime\": \"2023-11-14T22:13:20Z\"}");
-	ck_assert(r.tell);
+	ck_assert(r.is_new);
 	ck_assert_int_eq(m.current.deadline_us, 1700000120 * SECOND);
 }
 END_TEST
@@ -325,16 +325,16 @@ START_TEST(a_token_that_is_refused_is_asked_for_anew_and_then_it_is_a_failure)
 	ck_assert_str_eq(ask(), ACTION);
 	ck_assert_str_eq(q.headers[0], "X-aws-ec2-metadata-token: OTHER");
 	answer(401, "");
-	ck_assert(r.failed && r.said[0]);
+	ck_assert(r.failed && r.message[0]);
 	for (int i = 0; i < 5; i++) {
 		/* A token alone is no sign of health: it is warned of once. */
 		ck_assert_str_eq(ask(), "/latest/api/token");
 		answer(200, "THIRD");
-		ck_assert(!r.said[0]);
+		ck_assert(!r.message[0]);
 		answer(401, "");
 		answer(200, "FOURTH");
 		answer(401, "");
-		ck_assert(r.failed && !r.said[0]);
+		ck_assert(r.failed && !r.message[0]);
 	}
 }
 END_TEST
@@ -345,7 +345,7 @@ START_TEST(a_token_that_is_refused_within_a_round_is_asked_for_anew_once)
 	answer(404, "");
 	ck_assert_str_eq(ask(), REBALANCE);
 	answer(401, "");
-	ck_assert(!r.failed && !r.said[0]);
+	ck_assert(!r.failed && !r.message[0]);
 	ck_assert_str_eq(ask(), "/latest/api/token");
 	answer(200, "OTHER");
 	ck_assert_str_eq(ask(), ACTION);
@@ -404,10 +404,10 @@ START_TEST(an_invalid_token_is_not_used)
 {
 	begin(&notice_aws);
 	answer(bad_tokens[_i].status, bad_tokens[_i].body);
-	ck_assert(r.failed && r.said[0]);
+	ck_assert(r.failed && r.message[0]);
 	ck_assert_str_eq(ask(), "/latest/api/token");
 	answer(bad_tokens[_i].status, bad_tokens[_i].body);
-	ck_assert(r.failed && !r.said[0]);
+	ck_assert(r.failed && !r.message[0]);
 }
 END_TEST
 
@@ -438,12 +438,12 @@ START_TEST(a_server_that_lies_gives_no_notice_of_aws)
 {
 	aws_begin();
 	answer(aws_lies[_i].status, aws_lies[_i].body);
-	ck_assert(r.failed && r.said[0] && !m.up);
+	ck_assert(r.failed && r.message[0] && !m.up);
 	ck_assert_str_eq(ask(), ACTION);
 	answer(404, "");
 	ck_assert_str_eq(ask(), REBALANCE);
 	answer(aws_lies[_i].status, aws_lies[_i].body);
-	ck_assert(r.failed && !r.said[0] && !m.up);
+	ck_assert(r.failed && !r.message[0] && !m.up);
 }
 END_TEST
 
@@ -492,7 +492,7 @@ START_TEST(azure_wakes_up_once)
 {
 	azure_begin();
 	events("", "");
-	ck_assert(!r.failed && !r.tell);
+	ck_assert(!r.failed && !r.is_new);
 	ask();
 	ck_assert_int_lt(q.timeout_ms, 120000);
 }
@@ -506,14 +506,14 @@ START_TEST(each_end_that_azure_schedules_is_told_once)
 
 	azure_begin();
 	events(e, "");
-	ck_assert(r.tell && m.up);
+	ck_assert(r.is_new && m.up);
 	ck_assert_str_eq(r.notice.source, "azure");
 	ck_assert_int_eq(r.notice.deadline_us, 1700000120 * SECOND);
 	ck_assert_str_eq(r.notice.id, "A-1");
 	events(e, "");
-	ck_assert(!r.tell && m.up);
+	ck_assert(!r.is_new && m.up);
 	events("", "");
-	ck_assert(!r.tell && !m.up);
+	ck_assert(!r.is_new && !m.up);
 }
 END_TEST
 
@@ -521,7 +521,7 @@ START_TEST(an_event_of_another_machine_is_none_of_this_one)
 {
 	azure_begin();
 	events(event("A-1", "Preempt", "trainer_30", LATER), "");
-	ck_assert(!r.failed && !r.tell && !m.up);
+	ck_assert(!r.failed && !r.is_new && !m.up);
 }
 END_TEST
 
@@ -531,9 +531,9 @@ START_TEST(a_freeze_is_no_notice_and_said_once)
 
 	azure_begin();
 	events(e, "");
-	ck_assert(!r.tell && !m.up && r.said[0]);
+	ck_assert(!r.is_new && !m.up && r.message[0]);
 	events(e, "");
-	ck_assert(!r.said[0]);
+	ck_assert(!r.message[0]);
 }
 END_TEST
 
@@ -544,14 +544,14 @@ START_TEST(of_two_events_both_are_told_the_earlier_first)
 
 	azure_begin();
 	events(a, b);
-	ck_assert(r.tell);
+	ck_assert(r.is_new);
 	ck_assert_str_eq(r.notice.id, "B-2");
 	events(a, b);
-	ck_assert(r.tell);
+	ck_assert(r.is_new);
 	ck_assert_str_eq(r.notice.id, "A-1");
 	ck_assert_str_eq(m.current.id, "B-2");
 	events(a, b);
-	ck_assert(!r.tell);
+	ck_assert(!r.is_new);
 }
 END_TEST
 
@@ -559,7 +559,7 @@ START_TEST(an_event_that_has_begun_is_now)
 {
 	azure_begin();
 	events(event("A-1", "Preempt", "trainer_3", ""), "");
-	ck_assert(r.tell);
+	ck_assert(r.is_new);
 	ck_assert_int_eq(r.notice.deadline_us, now_us - SECOND);
 }
 END_TEST
@@ -586,9 +586,9 @@ START_TEST(a_server_that_lies_gives_no_notice_of_azure)
 {
 	azure_begin();
 	answer(200, azure_lies[_i]);
-	ck_assert(r.failed && r.said[0] && !r.tell && !m.up);
+	ck_assert(r.failed && r.message[0] && !r.is_new && !m.up);
 	events(event("A-1", "Preempt", "trainer_3", LATER), "");
-	ck_assert(r.tell);
+	ck_assert(r.is_new);
 }
 END_TEST
 
@@ -611,10 +611,10 @@ START_TEST(more_events_than_are_remembered_are_told_again_rather_than_never)
 
 	azure_begin();
 	for (int round = 0; round < 2; round++)
-		for (int i = 0; i < NOTICE_TOLD + 1; i++) {
+		for (int i = 0; i < NOTICE_REPORTED + 1; i++) {
 			snprintf(id, sizeof(id), "E-%d", i);
 			events(event(id, "Preempt", "trainer_3", LATER), "");
-			ck_assert(r.tell);
+			ck_assert(r.is_new);
 		}
 }
 END_TEST

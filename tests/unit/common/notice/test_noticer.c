@@ -78,7 +78,7 @@ static void setup(void)
 		.azure_endpoint = endpoint,
 		.dmi_dir = dir,
 		.poll_ms = 10,
-		.said = on_said };
+		.message = on_said };
 
 	notices = told = said = 0;
 	frees = preempted = amazon = false;
@@ -245,7 +245,7 @@ START_TEST(a_later_listener_hears_of_notices_that_are_up)
 	noticer_want(noticer, SPEC_NOTICE_GCE);
 	while (!notices)
 		loop_run_once(loop, true);
-	noticer_again(noticer);
+	noticer_repeat(noticer);
 	ck_assert_int_eq(notices, 1);
 	turns(2);
 	ck_assert_int_eq(notices, 2);
@@ -268,7 +268,7 @@ END_TEST
 START_TEST(a_server_that_is_gone_fails_and_is_said)
 {
 	const struct noticer_options opt = {
-		.azure_endpoint = endpoint, .dmi_dir = dir, .said = on_said
+		.azure_endpoint = endpoint, .dmi_dir = dir, .message = on_said
 	};
 	int port, nobody = server_bind(&port);
 
@@ -287,7 +287,7 @@ END_TEST
 START_TEST(a_local_problem_is_logged_once_for_a_cloud)
 {
 	const struct noticer_options opt = {
-		.gce_endpoint = "http://nobody", .dmi_dir = dir, .said = on_said
+		.gce_endpoint = "http://nobody", .dmi_dir = dir, .message = on_said
 	};
 	struct noticer *n = NULL;
 
