@@ -280,9 +280,9 @@ static int open_host(struct daemon *d, struct error *err)
 		if (!scopes_available(d->scopes))
 			d->cgroup_parent = cgroupfs_own();
 	}
-	r = asides_new(d->loop, &d->sweepers);
+	r = offload_new(d->loop, &d->sweepers);
 	if (r == 0)
-		r = asides_new(d->loop, &d->syncs);
+		r = offload_new(d->loop, &d->syncs);
 	if (r < 0)
 		return out_of_memory(err);
 	d->host.sweepers = d->sweepers;
@@ -423,8 +423,8 @@ struct daemon *daemon_free(struct daemon *d)
 	registry_free(d->registry);
 	relays_free(d->relays);
 	feed_free(d->feed);
-	asides_free(d->sweepers);
-	asides_free(d->syncs);
+	offload_free(d->sweepers);
+	offload_free(d->syncs);
 	child_orphans_fini(&d->orphans);
 	scopes_free(d->scopes);
 	notify_free(d->notify);

@@ -140,7 +140,7 @@ static int rebuild(
 	if (r == -ENOMEM || r == -EMFILE || r == -ENFILE)
 		return r;
 	if (!r && !registry_active(d->registry, rec.name))
-		guard = agentproc_guard(&d->living, &rec);
+		guard = agent_process_guard(&d->living, &rec);
 	if (guard < 0)
 		return error_set(err, -ESRCH, "it has no agent");
 	r = job_record_remake(&d->store, &rec, &d->living, &why);
@@ -210,7 +210,7 @@ static void forget_dead(struct daemon *d, char **living)
 
 		if (j && !strcmp(j->rec.run, *run) && j->life != LIFE_ENDED)
 			continue;
-		guard = agentproc_guard(&d->living, &rec);
+		guard = agent_process_guard(&d->living, &rec);
 		if ((guard == -ESRCH || guard == -EBADMSG) &&
 			job_record_remove(&d->living, *run, &err) < 0)
 			log_warning("%s", err.text);

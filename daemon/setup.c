@@ -213,6 +213,6 @@ void setup_clean_runtime(
 	while (dir && (e = readdir(dir)))
 		if (!strncmp(e->d_name, FILES_GONE, strlen(FILES_GONE)) ||
 			(e->d_name[0] != '.' && !keep(e->d_name, arg) &&
-				!agentproc_locked(runtime_dir, e->d_name)))
-			agentproc_clear(runtime_dir, e->d_name);
+				!agent_process_locked(runtime_dir, e->d_name)))
+			agent_process_clear(runtime_dir, e->d_name);
 }

@@ -30,15 +30,15 @@ daemon_SRC := \
 	daemon/host/shutdown_query.c \
 	daemon/jobs/agent_process.c \
 	daemon/jobs/agent_stream.c \
-	daemon/jobs/aside.c \
 	daemon/jobs/bus.c \
 	daemon/jobs/cgroupfs.c \
 	daemon/jobs/child.c \
 	daemon/jobs/job.c \
-	daemon/jobs/job_cache.c \
 	daemon/jobs/job_life.c \
 	daemon/jobs/job_limit.c \
 	daemon/jobs/job_process.c \
+	daemon/jobs/mirror.c \
+	daemon/jobs/offload.c \
 	daemon/jobs/record.c \
 	daemon/jobs/record_sync.c \
 	daemon/jobs/registry.c \

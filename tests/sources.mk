@@ -187,7 +187,7 @@ unit_TESTS := \
 	daemon/host/notice_delivery \
 	daemon/host/shutdown_inhibitor \
 	daemon/jobs/child \
-	daemon/jobs/job_cache \
+	daemon/jobs/mirror \
 	daemon/jobs/job_life \
 	daemon/jobs/job_search \
 	daemon/jobs/record \

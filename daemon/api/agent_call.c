@@ -81,7 +81,7 @@ static int open_client(struct agent_call *c, int fd)
 /* Returns 0 if c has a connection, or will try again later to make one. */
 static int try_connect(struct agent_call *c)
 {
-	int fd = agentproc_connect(c->job->host->runtime_dir, c->job->rec.name, NULL);
+	int fd = agent_process_connect(c->job->host->runtime_dir, c->job->rec.name, NULL);
 	bool none = fd == -ECONNREFUSED || fd == -ENOENT;
 
 	if (fd >= 0 && c->options.modest && descriptor_is_reserved(fd)) {

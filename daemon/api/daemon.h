@@ -45,7 +45,7 @@ struct daemon {
 	char *log_dir;
 	struct job_host host;
 	struct scopes *scopes;
-	struct asides *sweepers, *syncs;
+	struct offload *sweepers, *syncs;
 	struct child_orphans orphans; /* that jobs have given up */
 	struct access *access;
 	struct budget *budget; /* for memory of messages on control.sock and from agents */

@@ -138,10 +138,10 @@ static int start(struct helper *h, const struct job *j, int *ret_socket, struct 
 {
 	const struct job_host *host = h->all->host;
 	_cleanup_free_ char *dir = paths_join(host->store->path, j->rec.run);
-	struct agentproc_options o = { .program = host->agent_program, .record_dir = dir };
+	struct agent_process_options o = { .program = host->agent_program, .record_dir = dir };
 	_cleanup_close_ int fd = -1;
 	struct child child;
-	int r = dir ? agentproc_serve(&o, &j->rec, &child, &fd, err)
+	int r = dir ? agent_process_serve(&o, &j->rec, &child, &fd, err)
 		    : error_set(err, -ENOMEM, "out of memory");
 
 	if (r < 0)

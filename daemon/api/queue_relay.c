@@ -146,7 +146,7 @@ static int find_link(
 		make_room(p);
 	if (p->n_links == LINKS_MAX)
 		return -EMFILE;
-	fd = agentproc_connect(d->host.runtime_dir, j->rec.name, err);
+	fd = agent_process_connect(d->host.runtime_dir, j->rec.name, err);
 	if (fd >= 0 && !varlink_call_account(c->call).trusted && descriptor_is_reserved(fd)) {
 		close(fd);
 		return error_set(err, -ENFILE, "elasticd has no descriptor left");

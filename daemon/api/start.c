@@ -33,7 +33,7 @@ struct start {
 	struct error failure;
 	struct loop_again *next_turn; /* looks again for an agent that has sent much */
 	uint64_t patience_ms;	      /* not after that time */
-	struct aside *sync;	      /* until the disk has the record */
+	struct offload_request *sync; /* until the disk has the record */
 	bool runs;		      /* the agent was started */
 	struct job *job;	      /* watched: the new one, or the one whose name it waits for */
 	struct job_watch watch;
@@ -70,7 +70,7 @@ static void start_free(struct start *s)
 {
 	LIST_REMOVE(s, link);
 	unwatch(s);
-	aside_cancel(s->sync);
+	offload_cancel(s->sync);
 	loop_again_free(s->next_turn);
 	loop_cancel(s->daemon->loop, attempt, s);
 	loop_cancel(s->daemon->loop, discard, s);

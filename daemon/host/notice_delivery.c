@@ -116,7 +116,7 @@ static json_t *parameters_now(const struct notice_delivery *t)
 static void ask(struct notice_delivery *t)
 {
 	struct error err = { 0 };
-	int fd = agentproc_connect(t->job->host->runtime_dir, t->job->rec.name, &err);
+	int fd = agent_process_connect(t->job->host->runtime_dir, t->job->rec.name, &err);
 	int r;
 
 	/* No agent listens: it is starting or ending, and the job's news will tell which. */

@@ -182,21 +182,21 @@ static int connect_agent(const char *dir_path, const char *path, struct error *e
 	return r < 0 ? r : TAKE_FD(fd);
 }
 
-int agentproc_connect(const char *runtime_dir, const char *job, struct error *err)
+int agent_process_connect(const char *runtime_dir, const char *job, struct error *err)
 {
-	static const int told[] = { ENOENT, ECONNREFUSED, EAGAIN, EMFILE, ENFILE, ENOBUFS, ENOMEM };
+	static const int passed[] = { ENOENT, ECONNREFUSED, EAGAIN, EMFILE, ENFILE, ENOBUFS, ENOMEM };
 	_cleanup_free_ char *dir = paths_job_runtime(runtime_dir, job);
 	_cleanup_free_ char *path = dir ? paths_join(dir, AGENT_SOCK) : NULL;
 	int r = path ? connect_agent(dir, path, err) : error_set(err, -ENOMEM, "out of memory");
 
-	for (size_t i = 0; i < sizeof(told) / sizeof(*told); i++)
-		if (r == -told[i])
+	for (size_t i = 0; i < sizeof(passed) / sizeof(*passed); i++)
+		if (r == -passed[i])
 			return r;
 	return r < 0 ? -ENOTSOCK : r;
 }
 
 /* Makes the job's cgroup if wanted. A failure is logged and the job runs without one. */
-static void make_cgroup(const struct agentproc_options *o, struct job_record *r)
+static void make_cgroup(const struct agent_process_options *o, struct job_record *r)
 {
 	struct error err = { 0 };
 
@@ -212,6 +212,7 @@ enum { ARGS_MAX = 13 };
 struct args {
 	char *argv[ARGS_MAX + 1];
 	int n;
+	bool failed; /* memory was short */
 };
 
 static void args_fini(struct args *a)
@@ -224,15 +225,15 @@ __attribute__((format(printf, 2, 3))) static void add_arg(struct args *a, const 
 {
 	va_list ap;
 
-	if (a->n < 0)
-		return;
 	va_start(ap, fmt);
 	if (vasprintf(&a->argv[a->n], fmt, ap) >= 0)
 		a->argv[++a->n] = NULL;
+	else
+		a->failed = true;
 	va_end(ap);
 }
 
-static void agent_args(struct args *a, const struct agentproc_options *o,
+static void agent_args(struct args *a, const struct agent_process_options *o,
 	const struct job_record *r, const struct runtime *rt)
 {
 	add_arg(a, "elastic-agent");
@@ -251,7 +252,7 @@ static void agent_args(struct args *a, const struct agentproc_options *o,
 		add_arg(a, "--lost=%s", o->lost);
 }
 
-static int fork_agent(const struct agentproc_options *o, struct job_record *r,
+static int fork_agent(const struct agent_process_options *o, struct job_record *r,
 	const struct runtime *rt, struct child *ret, struct error *err)
 {
 	_cleanup_(child_user_fini) struct child_user user = { 0 };
@@ -268,6 +269,8 @@ static int fork_agent(const struct agentproc_options *o, struct job_record *r,
 		return code;
 	q.log_dir_fd = log_dir;
 	agent_args(&a, o, r, rt);
+	if (a.failed)
+		return error_set(err, -ENOMEM, "out of memory");
 	make_cgroup(o, r);
 	q.cgroup = r->cgroup;
 	code = child_start(&q, ret, err);
@@ -278,8 +281,8 @@ static int fork_agent(const struct agentproc_options *o, struct job_record *r,
 	return 0;
 }
 
-int agentproc_start(const struct agentproc_options *o, struct job_record *r, const json_t *spec,
-	struct child *ret_child, int *ret_socket, struct error *err)
+int agent_process_start(const struct agent_process_options *o, struct job_record *r,
+	const json_t *spec, struct child *ret_child, int *ret_socket, struct error *err)
 {
 	_cleanup_(runtime_fini) struct runtime rt = {
 		.dir_fd = -1, .spec_fd = -1, .lock_fd = -1, .listen_fd = -1
@@ -305,7 +308,7 @@ int agentproc_start(const struct agentproc_options *o, struct job_record *r, con
 	return 0;
 }
 
-int agentproc_locked(const char *runtime_dir, const char *job)
+int agent_process_locked(const char *runtime_dir, const char *job)
 {
 	_cleanup_close_ int dir = open_runtime(runtime_dir, job);
 	_cleanup_close_ int fd = -1;
@@ -331,7 +334,7 @@ static int open_process(pid_t pid, uint64_t ticks)
 	return st.state == 'Z' || st.start_ticks != ticks ? -ESRCH : TAKE_FD(fd);
 }
 
-int agentproc_guard(const struct record_store *living, struct job_record *r)
+int agent_process_guard(const struct record_store *living, struct job_record *r)
 {
 	struct job_record kept = { 0 };
 	int fd = job_record_load(living, r->run, &kept, NULL, NULL);
@@ -346,7 +349,7 @@ int agentproc_guard(const struct record_store *living, struct job_record *r)
 	return fd >= 0 || !r->agent_pid ? fd : open_process(r->agent_pid, r->agent_ticks);
 }
 
-int agentproc_serve(const struct agentproc_options *o, const struct job_record *r,
+int agent_process_serve(const struct agent_process_options *o, const struct job_record *r,
 	struct child *ret_child, int *ret_socket, struct error *err)
 {
 	_cleanup_(child_user_fini) struct child_user user = { 0 };
@@ -371,6 +374,8 @@ int agentproc_serve(const struct agentproc_options *o, const struct job_record *
 	add_arg(&a, "--serve=%s", o->record_dir);
 	add_arg(&a, "--conn-fd=%d", theirs);
 	add_arg(&a, "--log-level=warning");
+	if (a.failed)
+		return error_set(err, -ENOMEM, "out of memory");
 	code = child_start(&q, ret_child, err);
 	if (code < 0)
 		return code;
@@ -379,7 +384,7 @@ int agentproc_serve(const struct agentproc_options *o, const struct job_record *
 	return 0;
 }
 
-void agentproc_clear(const char *runtime_dir, const char *job)
+void agent_process_clear(const char *runtime_dir, const char *job)
 {
 	_cleanup_free_ char *path = paths_job_runtime(runtime_dir, job);
 	int r = path ? files_remove_tree(path) : -ENOMEM;

@@ -7,26 +7,26 @@
 #include <errno.h>
 #include <stdio.h>
 
-struct joblink {
+struct agent_stream {
 	struct varlink_client *client;
 	struct loop_timer *rest;
-	joblink_update_fn update;
-	joblink_closed_fn closed;
+	agent_stream_update_fn update;
+	agent_stream_closed_fn closed;
 	void *arg;
 	bool *freed;	 /* set to true if this is freed while an update runs */
-	bool *caught_up; /* the same while joblink_catch_up() runs, which no rest holds up */
+	bool *caught_up; /* the same while agent_stream_catch_up() runs, which no rest holds up */
 };
 
 static void on_rested(void *arg)
 {
-	struct joblink *l = arg;
+	struct agent_stream *l = arg;
 
 	varlink_client_pause(l->client, false);
 }
 
 static void on_answer(void *arg, const char *error, json_t *parameters, bool continues)
 {
-	struct joblink *l = arg;
+	struct agent_stream *l = arg;
 	json_t *job = json_get_object(parameters, "job");
 	json_t *events = json_get_array(parameters, "events");
 	bool freed = false;
@@ -49,17 +49,18 @@ static void on_answer(void *arg, const char *error, json_t *parameters, bool con
 		l->closed(l->arg, "its agent ended the stream");
 }
 
-int joblink_new(struct loop *loop, int fd, const char *run, int64_t since, joblink_update_fn update,
-	joblink_closed_fn closed, void *arg, struct joblink **ret)
+int agent_stream_new(struct loop *loop, int fd, const char *run, int64_t since,
+	agent_stream_update_fn update, agent_stream_closed_fn closed, void *arg,
+	struct agent_stream **ret)
 {
-	struct joblink *l = calloc(1, sizeof(*l));
+	struct agent_stream *l = calloc(1, sizeof(*l));
 	int r;
 
 	if (!l) {
 		close_fd(fd);
 		return -ENOMEM;
 	}
-	*l = (struct joblink){ .update = update, .closed = closed, .arg = arg };
+	*l = (struct agent_stream){ .update = update, .closed = closed, .arg = arg };
 	r = loop_timer_new(loop, on_rested, l, &l->rest);
 	if (r < 0) {
 		close_fd(fd);
@@ -72,19 +73,19 @@ int joblink_new(struct loop *loop, int fd, const char *run, int64_t since, jobli
 			json_pack("{s:s, s:I}", "job", run, "since", (json_int_t)since), true,
 			on_answer, l);
 	if (r < 0) {
-		joblink_free(l);
+		agent_stream_free(l);
 		return r;
 	}
 	*ret = l;
 	return 0;
 }
 
-int joblink_limit(struct joblink *l, const struct varlink_client_limits *limits)
+int agent_stream_limit(struct agent_stream *l, const struct varlink_client_limits *limits)
 {
 	return varlink_client_limit(l->client, limits);
 }
 
-void joblink_rest(struct joblink *l, uint64_t ms)
+void agent_stream_rest(struct agent_stream *l, uint64_t ms)
 {
 	if (l->caught_up)
 		return;
@@ -92,12 +93,12 @@ void joblink_rest(struct joblink *l, uint64_t ms)
 	loop_timer_arm(l->rest, ms);
 }
 
-bool joblink_lags(const struct joblink *l)
+bool agent_stream_lags(const struct agent_stream *l)
 {
 	return varlink_client_lags(l->client);
 }
 
-void joblink_catch_up(struct joblink *l)
+void agent_stream_catch_up(struct agent_stream *l)
 {
 	bool freed = false;
 
@@ -113,7 +114,7 @@ void joblink_catch_up(struct joblink *l)
 		l->caught_up = NULL;
 }
 
-struct joblink *joblink_free(struct joblink *l)
+struct agent_stream *agent_stream_free(struct agent_stream *l)
 {
 	if (!l)
 		return NULL;

@@ -180,7 +180,7 @@ int cgroupfs_make(const char *parent, const char *run, uid_t uid, char **ret, st
 	return 0;
 }
 
-/* Whether anything lives in the group or below it; true where that cannot be told. */
+/* Whether anything lives in the group or below it; true where that is not known. */
 static bool is_populated(int dirfd, const char *name)
 {
 	_cleanup_free_ char *file = paths_join(name, "cgroup.events");

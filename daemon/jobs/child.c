@@ -170,7 +170,7 @@ static void become(const struct child_user *u, int status_fd)
 		give_up(status_fd, "setuid");
 }
 
-/* The kernel's out-of-memory killer may be told to spare the daemon; it must not spare jobs. */
+/* The kernel's out-of-memory killer may be set to spare the daemon; it must not spare jobs. */
 static void reset_oom_score(void)
 {
 	char text[16] = "";
@@ -201,7 +201,7 @@ static void make_environment(const struct child_user *u, char *env[7], char text
 	env[n] = NULL;
 }
 
-static void keep_fds(const struct child_request *q, int status_fd)
+static void set_descriptors(const struct child_request *q, int status_fd)
 {
 	int null_fd = open("/dev/null", O_RDWR);
 	int log_fd = -1;
@@ -243,7 +243,7 @@ child_main(const struct child_request *q, int gate_fd, int status_fd)
 	if (chdir("/") < 0)
 		give_up(status_fd, "/");
 	make_environment(q->user, env, text);
-	keep_fds(q, status_fd);
+	set_descriptors(q, status_fd);
 	execve(q->program, q->argv, env);
 	give_up(status_fd, q->program);
 }
@@ -450,10 +450,6 @@ void child_orphans_fini(struct child_orphans *o)
 	}
 }
 
-static void abandoned_ended(void *arg, int code, int status)
-{
-}
-
 void child_abandon(struct child *c, struct loop *loop, struct child_orphans *o)
 {
 	struct child_watch *w;
@@ -463,6 +459,6 @@ void child_abandon(struct child *c, struct loop *loop, struct child_orphans *o)
 		return;
 	proc_pidfd_kill(c->pidfd, SIGKILL);
 	/* Without memory for the watch it stays a zombie. */
-	if (child_watch_new(loop, TAKE_FD(c->pidfd), abandoned_ended, NULL, &w) == 0)
+	if (child_watch_new(loop, TAKE_FD(c->pidfd), orphan_ended, o, &w) == 0)
 		child_orphans_add(o, w);
 }

@@ -22,9 +22,9 @@ enum {
 	SWEEP_FIRST_MS = 10,
 	SWEEP_LONGEST_MS = 1000,
 	SWEEP_TRIES = 35, /* about half a minute */
-	LOOK_FIRST_MS = 1000,
-	LOOK_LONGEST_MS = 60000,
-	LOOKS = 5, /* checks of a guard whose agent has gone, before elasticd kills it */
+	CHECK_FIRST_MS = 1000,
+	CHECK_LONGEST_MS = 60000,
+	CHECKS = 5, /* checks of a guard whose agent has gone, before elasticd kills it */
 };
 
 int job_new(const struct job_host *host, struct job_record *rec, struct job **ret)
@@ -48,7 +48,7 @@ struct job *job_free(struct job *j)
 {
 	if (!j)
 		return NULL;
-	job_tell(j, JOB_GONE);
+	job_notify(j, JOB_GONE);
 	job_agent_drop(j);
 	budget_leave(&j->kept);
 	j->sweep = sweeper_cancel(j->sweep);
@@ -74,7 +74,7 @@ void job_unwatch(struct job *j, struct job_watch *w)
 	TAILQ_REMOVE(&j->watches, w, link);
 }
 
-void job_tell(struct job *j, enum job_news news)
+void job_notify(struct job *j, enum job_news news)
 {
 	unsigned mark = ++j->news;
 	struct job_watch *w;
@@ -124,7 +124,7 @@ static void set_life(struct job *j, enum life next, const char *why)
 		loop_timer_disarm(j->timer);
 	if (j->limit && job_is_over(j))
 		loop_timer_disarm(j->limit);
-	j->tries = j->looks = 0;
+	j->tries = j->guard_checks = 0;
 	log_life(j, from, next, why);
 	j->host->changed(j->host->arg, j);
 }
@@ -147,7 +147,7 @@ static void set_reason(struct job *j, const char *reason)
 
 	if (mirror_reason(&j->mirror, &j->rec, reason, &err) < 0)
 		log_warning("job %s: %s", j->rec.name, err.text);
-	job_tell(j, JOB_UPDATED);
+	job_notify(j, JOB_UPDATED);
 }
 
 void job_save(struct job *j, json_t *ended)
@@ -196,7 +196,7 @@ static void on_swept(void *arg, int n)
 	uint64_t now = loop_now_ms();
 	/* A search that failed is repeated, but not one that timed out: it would hang again. */
 	bool left = n > 0 || (n < 0 && n != -ETIMEDOUT) ||
-		    agentproc_locked(j->host->runtime_dir, j->rec.name);
+		    agent_process_locked(j->host->runtime_dir, j->rec.name);
 
 	j->sweep = NULL;
 	if (n < 0)
@@ -243,30 +243,31 @@ static bool agent_lives(const struct job *j, bool hidden)
  * agent still listens, connects again; if the agent lives without listening (slow last readers),
  * waits. Otherwise counts checks, not time: while the host stands still only one of them is lost.
  */
-static void look_again(struct job *j)
+static void check_guard(struct job *j)
 {
-	int fd = j->life == LIFE_LOST ? agentproc_connect(j->host->runtime_dir, j->rec.name, NULL)
-				      : -ECONNREFUSED;
+	int fd = j->life == LIFE_LOST
+			 ? agent_process_connect(j->host->runtime_dir, j->rec.name, NULL)
+			 : -ECONNREFUSED;
 	bool hidden = fd == -ENOTSOCK || fd == -ENOENT;
 
 	if (fd >= 0) {
 		close(fd);
 		job_event(j, LIFE_EV_FOUND);
 	} else if (fd == -EAGAIN || agent_lives(j, hidden)) {
-		loop_timer_arm(j->timer, doubled(LOOK_FIRST_MS, LOOK_LONGEST_MS, ++j->tries));
-	} else if (++j->looks < LOOKS) {
-		loop_timer_arm(j->timer, LOOK_FIRST_MS);
+		loop_timer_arm(j->timer, doubled(CHECK_FIRST_MS, CHECK_LONGEST_MS, ++j->tries));
+	} else if (++j->guard_checks < CHECKS) {
+		loop_timer_arm(j->timer, CHECK_FIRST_MS);
 	} else {
 		job_event(j, LIFE_EV_OVERDUE);
 	}
 }
 
 /* Sets the reason in the mirror: the agent is lost, or its socket cannot be reached. */
-static void tell_loss(struct job *j)
+static void set_loss_reason(struct job *j)
 {
 	struct error why = { 0 };
 	char text[512];
-	int fd = agentproc_connect(j->host->runtime_dir, j->rec.name, &why);
+	int fd = agent_process_connect(j->host->runtime_dir, j->rec.name, &why);
 
 	snprintf(text, sizeof(text), "agent-lost: %.400s",
 		fd == -ENOTSOCK || fd == -ENOENT ? why.text : "its workers are being ended");
@@ -277,7 +278,7 @@ static void tell_loss(struct job *j)
 /* Waits for the guard's end, after the verdict. */
 static void await_guard(struct job *j)
 {
-	loop_timer_arm(j->timer, LOOK_FIRST_MS);
+	loop_timer_arm(j->timer, CHECK_FIRST_MS);
 	job_limit_guard(j);
 }
 
@@ -288,7 +289,7 @@ static void on_timer(void *arg)
 	if (j->life == LIFE_SWEEPING || j->life == LIFE_CLEARING || j->killing)
 		begin_search(j);
 	else
-		look_again(j);
+		check_guard(j);
 }
 
 static void begin_sweep(struct job *j)
@@ -319,18 +320,13 @@ static void resume(struct job *j)
 
 	if (!r)
 		r = job_agent_start(j, spec, begun, &err);
-	if (r == 0)
-		return;
-	log_error("job %s: its agent could not be started: %s", j->rec.name, err.text);
-	j->start_error = err;
-	j->guard_gone = true;
-	job_agent_note_loss(j);
-	job_event(j, LIFE_EV_SPAWN_FAILED);
+	if (r < 0)
+		job_agent_spawn_failed(j, &err);
 }
 
 static bool relink(struct job *j)
 {
-	int fd = agentproc_connect(j->host->runtime_dir, j->rec.name, NULL);
+	int fd = agent_process_connect(j->host->runtime_dir, j->rec.name, NULL);
 
 	return fd >= 0 && !job_agent_link(j, fd);
 }
@@ -351,7 +347,7 @@ static void clear_outside(struct job *j)
 	struct error err = { 0 };
 
 	drop_cgroup(j);
-	agentproc_clear(j->host->runtime_dir, j->rec.name);
+	agent_process_clear(j->host->runtime_dir, j->rec.name);
 	if (job_record_remove(j->host->living, j->rec.run, &err) < 0)
 		log_warning("job %s: %s", j->rec.name, err.text);
 }
@@ -366,7 +362,7 @@ static void clear(struct job *j)
 		mirror_drop(&j->mirror);
 		budget_leave(&j->kept);
 	}
-	job_tell(j, JOB_ENDED);
+	job_notify(j, JOB_ENDED);
 }
 
 /* Saves the verdict that elasticd heard, for the next elasticd: the guard may still be leaving, and
@@ -385,7 +381,7 @@ static void announce(struct job *j)
 	job_agent_unlink(j);
 	if (!j->rec.ended_us)
 		keep_verdict(j);
-	job_tell(j, JOB_VERDICT);
+	job_notify(j, JOB_VERDICT);
 }
 
 void job_own_event(struct job *j, const char *name, const char *text)
@@ -404,7 +400,7 @@ static void note_guard(struct job *j)
 {
 	snprintf(j->lost, sizeof(j->lost),
 		"its guard (pid %d) had not ended %d s after the agent, and elasticd killed it",
-		(int)j->rec.agent_pid, LOOKS * LOOK_FIRST_MS / 1000);
+		(int)j->rec.agent_pid, CHECKS * CHECK_FIRST_MS / 1000);
 	log_warning("job %s: %s", j->rec.name, j->lost);
 }
 
@@ -487,12 +483,12 @@ static void act(struct job *j, enum life_action action)
 	case LIFE_DO_NOTHING:
 		break;
 	case LIFE_DO_ATTACH:
-		job_tell(j, JOB_ATTACHED);
+		job_notify(j, JOB_ATTACHED);
 		break;
 	case LIFE_DO_AWAIT:
 		job_agent_unlink(j);
-		tell_loss(j);
-		loop_timer_arm(j->timer, LOOK_FIRST_MS);
+		set_loss_reason(j);
+		loop_timer_arm(j->timer, CHECK_FIRST_MS);
 		break;
 	case LIFE_DO_KILL:
 		kill_agent(j);
@@ -530,7 +526,7 @@ static void act(struct job *j, enum life_action action)
 		break;
 	case LIFE_DO_ABANDON:
 		clear_outside(j);
-		job_tell(j, JOB_START_FAILED);
+		job_notify(j, JOB_START_FAILED);
 		break;
 	}
 }
@@ -666,7 +662,7 @@ static int take_up_mirror(
 
 int job_recover(struct job *j, const struct job_last *last, bool read_files, struct error *err)
 {
-	_cleanup_close_ int fd = agentproc_guard(j->host->living, &j->rec);
+	_cleanup_close_ int fd = agent_process_guard(j->host->living, &j->rec);
 	bool alive = fd >= 0;
 	int r = take_up_mirror(j, last, alive, read_files, err);
 
@@ -706,12 +702,12 @@ int job_recover(struct job *j, const struct job_last *last, bool read_files, str
 void job_catch_up(struct job *j)
 {
 	if (j->link)
-		joblink_catch_up(j->link);
+		agent_stream_catch_up(j->link);
 }
 
 bool job_lags(const struct job *j)
 {
-	return j->link && joblink_lags(j->link);
+	return j->link && agent_stream_lags(j->link);
 }
 
 /* Lists go on showing what elasticd knew at the end, whatever became of the files since. */

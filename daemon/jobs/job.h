@@ -14,8 +14,8 @@
 #include "daemon/jobs/agent_process.h"
 #include "daemon/jobs/agent_stream.h"
 #include "daemon/jobs/child.h"
-#include "daemon/jobs/job_cache.h"
 #include "daemon/jobs/job_life.h"
+#include "daemon/jobs/mirror.h"
 #include "daemon/jobs/record.h"
 #include "daemon/jobs/scope.h"
 #include "daemon/jobs/sweeper.h"
@@ -39,8 +39,8 @@ struct job_host {
 	struct scopes *scopes; /* NULL: not wanted */
 	struct budget *budget; /* counts the memory of agents' messages; NULL: not counted */
 	struct budget *kept;   /* counts the memory of mirrors' texts; NULL: not counted */
-	struct asides *sweepers;
-	struct asides *syncs;	       /* NULL: nothing waits for the disk */
+	struct offload *sweepers;
+	struct offload *syncs;	       /* NULL: nothing waits for the disk */
 	struct child_orphans *orphans; /* children that no job owns any more */
 	/* Called after each batch of events (borrowed array) and each change of life or state. */
 	void (*events)(void *arg, struct job *j, json_t *events);
@@ -83,7 +83,7 @@ struct job {
 	bool accepted;	  /* an agent was let go once, so a caller may know of the run */
 	bool guard_gone;  /* no process of the agent is left */
 	bool guard_known; /* rec.agent_pid is of this boot: this elasticd started or found it */
-	struct aside *sweep;
+	struct offload_request *sweep;
 	bool counted;		 /* this loss of the agent is in losses_ms already */
 	bool listening;		 /* daemon/api/host_notices.c listens for it */
 	struct reading *reading; /* of daemon/metrics; NULL: its numbers were not read */
@@ -97,7 +97,7 @@ struct job {
 			 */
 	bool loaded;	/* the mirror's text is there for one answer: see job_load_text() */
 	struct error start_error;
-	struct joblink *link;
+	struct agent_stream *link;
 	struct varlink_client *silence; /* waits for a sign of a silent agent */
 	char *condemned;		/* why elasticd killed its agent; NULL: it did not */
 	char lost[128];			/* why elasticd killed only its guard; "": it did not */
@@ -109,7 +109,7 @@ struct job {
 	struct loop_timer *limit;	 /* until the agent is condemned; NULL: no limit yet */
 	int64_t limit_ms, limit_rest_ms; /* the whole limit, and a second one after it */
 	unsigned tries;
-	unsigned looks; /* checks that found a guard without an agent */
+	unsigned guard_checks; /* that found a guard without an agent */
 	uint64_t resume_at_ms;
 	uint64_t losses_ms[JOB_LOSSES_MAX]; /* the newest at [n_losses - 1] */
 	int n_losses;
@@ -166,7 +166,6 @@ _must_check_ int job_load_text(struct job *j, struct error *err);
 /* Call it after that answer: the texts of all runs that are over must not stay in memory. */
 void job_drop_text(struct job *j);
 
-struct varlink_client;
 /* For a connection to j's agent: counts the memory of its messages for j's user, and requires that
  * each message is complete within half a minute. Returns 0 or -ENOMEM. */
 _must_check_ int job_count_client(const struct job *j, struct varlink_client *c);
@@ -182,7 +181,7 @@ void job_own_event(struct job *j, const char *name, const char *text);
 /* For daemon/jobs/job_process.c: writes the record. ended (borrowed): the verdict, or NULL. */
 void job_save(struct job *j, json_t *ended);
 /* For daemon/jobs/job_process.c: calls all watches. */
-void job_tell(struct job *j, enum job_news news);
+void job_notify(struct job *j, enum job_news news);
 
 /* Whether the verdict is known: the agent takes no calls any more. */
 bool job_is_over(const struct job *j);

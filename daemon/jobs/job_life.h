@@ -48,7 +48,7 @@ enum life_action {
 	LIFE_DO_AWAIT,	/* drop the link, wait for the guard's end; look whether it still listens */
 	LIFE_DO_KILL,	/* drop the link, kill agent and guard, and all that is left */
 	LIFE_DO_RELINK, /* connect once more */
-	LIFE_DO_ABANDON,  /* no caller was told of the run: forget it */
+	LIFE_DO_ABANDON,  /* no caller knows of the run: forget it */
 	LIFE_DO_SWEEP,	  /* drop the link, kill what is left, report SWEPT */
 	LIFE_DO_RESUME,	  /* start an agent for the same run */
 	LIFE_DO_GIVE_UP,  /* write the verdict agent_lost, clear up */
@@ -60,7 +60,7 @@ enum life_action {
 };
 
 struct life_input {
-	bool accepted;	 /* a caller was told that the run exists */
+	bool accepted;	 /* a caller may know of the run */
 	bool guard_gone; /* no process of the agent is left */
 	bool left_clean; /* the guard also said that it left no other process */
 	bool may_resume; /* the agent was not lost too often */

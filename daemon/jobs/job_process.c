@@ -30,7 +30,7 @@ static struct varlink_client_limits limits_of(const struct job *j, uint64_t kind
 
 void job_agent_unlink(struct job *j)
 {
-	j->link = joblink_free(j->link);
+	j->link = agent_stream_free(j->link);
 	j->silence = varlink_client_free(j->silence);
 	mirror_heard(&j->mirror);
 }
@@ -42,7 +42,7 @@ static void set_silent(struct job *j, int64_t since_us, const char *why)
 	if (mirror_silent(&j->mirror, &j->rec, since_us, why, &err) < 0)
 		log_warning("job %s: %s", j->rec.name, err.text);
 	j->host->changed(j->host->arg, j);
-	job_tell(j, JOB_UPDATED);
+	job_notify(j, JOB_UPDATED);
 }
 
 /* Also gets the end of the connection; the next call tries again. */
@@ -57,7 +57,7 @@ static void on_silence_answer(void *arg, const char *error, json_t *parameters, 
 
 static void ask_for_sign(struct job *j, struct error *err)
 {
-	int fd = agentproc_connect(j->host->runtime_dir, j->rec.name, err);
+	int fd = agent_process_connect(j->host->runtime_dir, j->rec.name, err);
 
 	if (fd < 0 || varlink_client_new_fd(j->host->loop, fd, NULL, j, &j->silence) < 0)
 		return;
@@ -255,7 +255,7 @@ static void rest(struct job *j, uint64_t took_ms)
 	uint64_t ms = took_ms * REST_TIMES * budget_holders(&j->kept);
 
 	if (j->link && took_ms >= DEAR_MS && ms > 0)
-		joblink_rest(j->link, ms < REST_MOST_MS ? ms : REST_MOST_MS);
+		agent_stream_rest(j->link, ms < REST_MOST_MS ? ms : REST_MOST_MS);
 }
 
 static void on_link_update(void *arg, json_t *job, json_t *events)
@@ -283,7 +283,7 @@ static void on_link_update(void *arg, json_t *job, json_t *events)
 	take_events(j, events);
 	rest(j, loop_now_ms() - begun);
 	j->host->changed(j->host->arg, j);
-	job_tell(j, JOB_UPDATED);
+	job_notify(j, JOB_UPDATED);
 	if (r == 0 && j->mirror.has_verdict)
 		job_event(j, LIFE_EV_VERDICT);
 }
@@ -303,16 +303,16 @@ int job_agent_link(struct job *j, int fd)
 	int r;
 
 	job_agent_unlink(j);
-	r = joblink_new(
+	r = agent_stream_new(
 		j->host->loop, fd, j->rec.run, j->seq, on_link_update, on_link_closed, j, &j->link);
 	if (!r && l.budget)
-		r = joblink_limit(j->link, &l);
+		r = agent_stream_limit(j->link, &l);
 	if (r < 0)
 		job_agent_unlink(j);
 	return r;
 }
 
-static void spawn_failed(struct job *j, const struct error *err)
+void job_agent_spawn_failed(struct job *j, const struct error *err)
 {
 	j->start_error = *err;
 	log_error("job %s: its agent could not be started: %s", j->rec.name, err->text);
@@ -325,7 +325,7 @@ static void on_failed(struct job *j, const struct error *err)
 {
 	child_abandon(&j->child, j->host->loop, j->host->orphans);
 	job_agent_unlink(j);
-	spawn_failed(j, err);
+	job_agent_spawn_failed(j, err);
 }
 
 static void on_went(void *arg, const struct error *why)
@@ -343,7 +343,7 @@ static void on_went(void *arg, const struct error *why)
 	j->accepted = true;
 	/* For the next elasticd, in case the record among the living is gone. */
 	job_save(j, NULL);
-	job_tell(j, JOB_STARTED);
+	job_notify(j, JOB_STARTED);
 }
 
 static void on_go(void *arg)
@@ -427,7 +427,7 @@ int job_agent_start(struct job *j, const json_t *spec, bool resume, struct error
 {
 	_cleanup_free_ char *record_dir = paths_join(j->host->store->path, j->rec.run);
 	bool scoped = j->host->scopes && scopes_available(j->host->scopes);
-	struct agentproc_options o = { .program = j->host->agent_program,
+	struct agent_process_options o = { .program = j->host->agent_program,
 		.runtime_dir = j->host->runtime_dir,
 		.cgroup_parent = scoped ? NULL : j->host->cgroup_parent,
 		.log_level = j->host->agent_log_level,
@@ -440,7 +440,7 @@ int job_agent_start(struct job *j, const json_t *spec, bool resume, struct error
 	if (!record_dir)
 		return error_set(err, -ENOMEM, "out of memory");
 	o.record_dir = record_dir;
-	r = agentproc_start(&o, &j->rec, spec, &j->child, &socket, err);
+	r = agent_process_start(&o, &j->rec, spec, &j->child, &socket, err);
 	if (r < 0)
 		return r;
 	j->guard_gone = j->killing = false;

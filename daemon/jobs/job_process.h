@@ -11,6 +11,9 @@
 /* Prepares and forks an agent. It is let go from the loop; JOB_STARTED or SPAWN_FAILED follows. */
 _must_check_ int job_agent_start(struct job *j, const json_t *spec, bool resume, struct error *err);
 
+/* Counts a start that failed as a loss, and reports it to the machine: may start the next agent. */
+void job_agent_spawn_failed(struct job *j, const struct error *err);
+
 /* Opens the stream on a connected socket (takes fd). */
 _must_check_ int job_agent_link(struct job *j, int fd);
 

@@ -79,25 +79,6 @@ void job_record_fini(struct job_record *r)
 	memset(r, 0, sizeof(*r));
 }
 
-int job_record_copy(const struct job_record *r, struct job_record *ret)
-{
-	struct job_record c = *r;
-
-	c.name = strdup(r->name);
-	c.run = strdup(r->run);
-	c.user = strdup(r->user);
-	c.log_dir = strdup(r->log_dir);
-	c.cgroup = r->cgroup ? strdup(r->cgroup) : NULL;
-	c.follows = r->follows ? strdup(r->follows) : NULL;
-	if (!c.name || !c.run || !c.user || !c.log_dir || (r->cgroup && !c.cgroup) ||
-		(r->follows && !c.follows)) {
-		job_record_fini(&c);
-		return -ENOMEM;
-	}
-	*ret = c;
-	return 0;
-}
-
 bool job_record_is_run(const char *name)
 {
 	size_t len = strlen(name);
@@ -232,7 +213,7 @@ static int make_dir(const struct record_store *s, const char *name, const struct
 
 /*
  * Renames the directory to the run's name only when it is complete: a crash before leaves nothing
- * that looks like a run, and no caller was told of one.
+ * that looks like a run, and no caller knows of one.
  */
 static int create(const struct record_store *s, const struct job_record *r, const json_t *spec,
 	const struct record_store *from, struct error *err)

@@ -67,8 +67,6 @@ _must_check_ int record_store_open_living(
 void record_store_close(struct record_store *s);
 
 void job_record_fini(struct job_record *r);
-/* Copies; on failure ret is untouched. */
-_must_check_ int job_record_copy(const struct job_record *r, struct job_record *ret);
 
 /* Makes the run's directory, owned by its user, with record.json and spec (borrowed); among the
  * living it is elasticd's own. Nothing waits for the disk: see job_record_sync(). Takes back what

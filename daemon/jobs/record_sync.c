@@ -15,17 +15,17 @@ static int sync_run(void *arg)
 	return job_record_sync(arg);
 }
 
-int record_sync_begin(struct asides *s, const struct record_store *store,
-	const struct job_record *r, aside_fn fn, void *arg, struct aside **ret)
+int record_sync_begin(struct offload *s, const struct record_store *store,
+	const struct job_record *r, offload_fn fn, void *arg, struct offload_request **ret)
 {
-	const struct aside_work w = { .name = "elasticd-sync",
+	const struct offload_work w = { .name = "elasticd-sync",
 		.uid = r->uid,
 		.limit_ms = LIMIT_MS,
 		.fn = sync_run,
 		.arg = paths_join(store->path, r->run),
 		.drop = free };
 
-	return w.arg ? aside_begin(s, &w, fn, arg, ret) : -ENOMEM;
+	return w.arg ? offload_begin(s, &w, fn, arg, ret) : -ENOMEM;
 }
 
 static void on_synced(void *arg, int r)
@@ -35,9 +35,9 @@ static void on_synced(void *arg, int r)
 }
 
 void record_sync_later(
-	struct asides *s, const struct record_store *store, const struct job_record *r)
+	struct offload *s, const struct record_store *store, const struct job_record *r)
 {
-	struct aside *ignored;
+	struct offload_request *ignored;
 	int code = record_sync_begin(s, store, r, on_synced, NULL, &ignored);
 
 	if (code < 0)

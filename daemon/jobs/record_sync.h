@@ -7,13 +7,13 @@
  * daemon/api/start.c before it answers, and by daemon/jobs/job.c.
  */
 
-#include "daemon/jobs/aside.h"
+#include "daemon/jobs/offload.h"
 #include "daemon/jobs/record.h"
 
-/* Returns 0 with a request that lives until fn runs or aside_cancel(), or a negative errno. */
-_must_check_ int record_sync_begin(struct asides *s, const struct record_store *store,
-	const struct job_record *r, aside_fn fn, void *arg, struct aside **ret);
+/* Returns 0 with a request that lives until fn runs or offload_cancel(), or a negative errno. */
+_must_check_ int record_sync_begin(struct offload *s, const struct record_store *store,
+	const struct job_record *r, offload_fn fn, void *arg, struct offload_request **ret);
 
 /* The same where no caller waits. A failure is logged. */
 void record_sync_later(
-	struct asides *s, const struct record_store *store, const struct job_record *r);
+	struct offload *s, const struct record_store *store, const struct job_record *r);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/jobs/registry.h"
 
+#include "common/base/hash_chain.h"
 #include "daemon/jobs/job.h"
 
 #include <errno.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/queue.h>
 
@@ -21,14 +21,9 @@ struct registry {
 	size_t count;
 };
 
-/* FNV-1a */
-static unsigned bucket(const char *s)
+static unsigned bucket_of(const char *key)
 {
-	uint32_t h = 2166136261u;
-
-	for (; *s; s++)
-		h = (h ^ (unsigned char)*s) * 16777619u;
-	return (h ^ h >> 16) % BUCKETS;
+	return chain_hash(key, strlen(key)) % BUCKETS;
 }
 
 int registry_new(struct registry **ret)
@@ -66,8 +61,8 @@ void registry_add(struct registry *r, struct job *j)
 	TAILQ_INSERT_TAIL(&r->order, j, in_order);
 	TAILQ_INSERT_TAIL(&r->active, j, in_active);
 	j->is_in_active = true;
-	TAILQ_INSERT_HEAD(&r->by_run[bucket(j->rec.run)], j, in_runs);
-	TAILQ_INSERT_HEAD(&r->by_name[bucket(j->rec.name)], j, in_names);
+	TAILQ_INSERT_HEAD(&r->by_run[bucket_of(j->rec.run)], j, in_runs);
+	TAILQ_INSERT_HEAD(&r->by_name[bucket_of(j->rec.name)], j, in_names);
 	r->count++;
 }
 
@@ -77,15 +72,15 @@ void registry_remove(struct registry *r, struct job *j)
 	if (j->is_in_active)
 		TAILQ_REMOVE(&r->active, j, in_active);
 	j->is_in_active = false;
-	TAILQ_REMOVE(&r->by_run[bucket(j->rec.run)], j, in_runs);
-	TAILQ_REMOVE(&r->by_name[bucket(j->rec.name)], j, in_names);
+	TAILQ_REMOVE(&r->by_run[bucket_of(j->rec.run)], j, in_runs);
+	TAILQ_REMOVE(&r->by_name[bucket_of(j->rec.name)], j, in_names);
 	r->count--;
 }
 
 struct job *registry_find(
 	const struct registry *r, const char *key, registry_filter_fn filter, void *arg)
 {
-	unsigned b = bucket(key);
+	unsigned b = bucket_of(key);
 	struct job *j;
 
 	/* Runs first, so that a job whose name is another job's run cannot hide that run. */
@@ -102,7 +97,7 @@ struct job *registry_active(const struct registry *r, const char *name)
 {
 	struct job *j;
 
-	TAILQ_FOREACH (j, &r->by_name[bucket(name)], in_names)
+	TAILQ_FOREACH (j, &r->by_name[bucket_of(name)], in_names)
 		if (!strcmp(j->rec.name, name) && j->life != LIFE_ENDED)
 			return j;
 	return NULL;

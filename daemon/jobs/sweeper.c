@@ -35,20 +35,20 @@ static int sweep(void *arg)
 	return sweep_run(arg, NULL);
 }
 
-int sweeper_begin(struct asides *s, const struct sweep_target *target, aside_fn fn, void *arg,
-	struct aside **ret)
+int sweeper_begin(struct offload *s, const struct sweep_target *target, offload_fn fn, void *arg,
+	struct offload_request **ret)
 {
-	const struct aside_work w = { .name = "elasticd-sweep",
+	const struct offload_work w = { .name = "elasticd-sweep",
 		.uid = target->uid,
 		.limit_ms = LIMIT_MS,
 		.fn = sweep,
 		.arg = target_copy(target),
 		.drop = target_free };
 
-	return w.arg ? aside_begin(s, &w, fn, arg, ret) : -ENOMEM;
+	return w.arg ? offload_begin(s, &w, fn, arg, ret) : -ENOMEM;
 }
 
-struct aside *sweeper_cancel(struct aside *r)
+struct offload_request *sweeper_cancel(struct offload_request *r)
 {
-	return aside_cancel(r);
+	return offload_cancel(r);
 }

@@ -105,7 +105,7 @@ START_TEST(an_agent_that_answers_before_the_first_turn_is_asked_once)
 
 	tell();
 	job->life = LIFE_LINKED;
-	job_tell(job, JOB_ATTACHED);
+	job_notify(job, JOB_ATTACHED);
 	turns(3);
 	fd = asked();
 	ck_assert_int_ge(fd, 0);

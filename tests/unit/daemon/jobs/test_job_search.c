@@ -17,11 +17,11 @@ static struct job_host host;
 static struct child_orphans orphans;
 static struct job *job;
 
-static aside_fn found; /* NULL: no search is under way */
+static offload_fn found; /* NULL: no search is under way */
 static int n_searches;
 
-int sweeper_begin(struct asides *s, const struct sweep_target *target, aside_fn fn, void *arg,
-	struct aside **ret)
+int sweeper_begin(struct offload *s, const struct sweep_target *target, offload_fn fn, void *arg,
+	struct offload_request **ret)
 {
 	ck_assert_ptr_null(found);
 	found = fn;
@@ -30,7 +30,7 @@ int sweeper_begin(struct asides *s, const struct sweep_target *target, aside_fn 
 	return 0;
 }
 
-struct aside *sweeper_cancel(struct aside *r)
+struct offload_request *sweeper_cancel(struct offload_request *r)
 {
 	found = NULL;
 	return NULL;
@@ -110,7 +110,7 @@ static void teardown(void)
 
 static void finds(int n)
 {
-	aside_fn fn = found;
+	offload_fn fn = found;
 
 	found = NULL;
 	fn(job, n);
@@ -175,7 +175,7 @@ START_TEST(many_who_wait_for_news_get_them_once_and_in_order)
 {
 	for (int i = 0; i < WATCHES; i++)
 		job_watch(job, &watches[i], on_told, (void *)(intptr_t)i);
-	job_tell(job, JOB_UPDATED);
+	job_notify(job, JOB_UPDATED);
 	ck_assert_int_eq(n_told, WATCHES - 1);
 	for (int i = 1; i < WATCHES - 1; i++)
 		job_unwatch(job, &watches[i]);

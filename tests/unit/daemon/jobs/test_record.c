@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/base/file.h"
 #include "common/text/json.h"
-#include "daemon/jobs/job_cache.h"
+#include "daemon/jobs/mirror.h"
 #include "daemon/jobs/record.h"
 
 #include <check.h>

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 
 static struct loop *loop;
-static struct asides *sweepers;
+static struct offload *sweepers;
 static char run[64], entry[96];
 static int told[2], wanted;
 static char hangs[64]; /* in place of a cgroup: a search of it never comes to an end */
@@ -27,12 +27,12 @@ static void setup(void)
 	ck_assert_int_eq(mkfifo(hangs, 0600), 0);
 	*strrchr(hangs, '/') = '\0';
 	ck_assert_int_eq(loop_new(&loop), 0);
-	ck_assert_int_eq(asides_new(loop, &sweepers), 0);
+	ck_assert_int_eq(offload_new(loop, &sweepers), 0);
 }
 
 static void teardown(void)
 {
-	sweepers = asides_free(sweepers);
+	sweepers = offload_free(sweepers);
 	loop = loop_free(loop);
 	ck_assert_int_eq(file_rm_rf(hangs), 0);
 }
@@ -44,17 +44,17 @@ static void on_swept(void *arg, int n)
 		loop_quit(loop, 0);
 }
 
-static struct aside *begin_in(const char *cgroup, uid_t uid, int *told_to)
+static struct offload_request *begin_in(const char *cgroup, uid_t uid, int *told_to)
 {
 	const struct sweep_target target = { .run = run, .uid = uid, .cgroup = cgroup };
-	struct aside *r = NULL;
+	struct offload_request *r = NULL;
 
 	ck_assert_int_eq(sweeper_begin(sweepers, &target, on_swept, told_to, &r), 0);
 	wanted++;
 	return r;
 }
 
-static struct aside *begin(uid_t uid, int *told_to)
+static struct offload_request *begin(uid_t uid, int *told_to)
 {
 	return begin_in(NULL, uid, told_to);
 }
@@ -75,7 +75,7 @@ END_TEST
 
 START_TEST(a_cancelled_request_is_not_answered_and_others_go_on)
 {
-	struct aside *first = begin(getuid(), &told[0]);
+	struct offload_request *first = begin(getuid(), &told[0]);
 
 	(void)begin(getuid(), &told[1]);
 	ck_assert_ptr_null(sweeper_cancel(first));
@@ -111,7 +111,7 @@ END_TEST
 
 START_TEST(a_cancelled_sweep_is_ended_and_reaped)
 {
-	struct aside *r = begin_in(hangs, getuid(), &told[0]);
+	struct offload_request *r = begin_in(hangs, getuid(), &told[0]);
 
 	while (!child_any())
 		loop_run_once(loop, true);
@@ -125,7 +125,7 @@ END_TEST
 
 START_TEST(one_users_search_that_hangs_holds_up_no_other_user)
 {
-	struct aside *r = begin_in(hangs, getuid(), &told[0]);
+	struct offload_request *r = begin_in(hangs, getuid(), &told[0]);
 
 	(void)begin(getuid() + 1, &told[1]);
 	wanted--;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/jobs/job_cache.h"
+#include "daemon/jobs/mirror.h"
 
 #include "common/base/paths.h"
 #include "common/text/json.h"
@@ -486,13 +486,14 @@ static int end_workers(json_t *workers, bool lost, int64_t now_us)
 }
 
 /* Whether the agent itself reported that verdict, in a Job with all details of the end. */
-static bool has_told(const json_t *job, const json_t *verdict)
+static bool agent_reported(const json_t *job, const json_t *verdict)
 {
 	static const char *const keys[] = { "result", "exit_status", "message" };
-	const json_t *told = json_object_get(job, "verdict");
+	const json_t *reported = json_object_get(job, "verdict");
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
-		if (!json_equal(json_object_get(told, keys[i]), json_object_get(verdict, keys[i])))
+		if (!json_equal(
+			    json_object_get(reported, keys[i]), json_object_get(verdict, keys[i])))
 			return false;
 	return json_is_integer(json_object_get(job, "ended_us"));
 }
@@ -503,11 +504,11 @@ int mirror_finish(struct mirror *m, const struct job_record *r, const json_t *ve
 	_cleanup_json_ json_t *job = mirror_job(m);
 	const char *result = json_get_string(verdict, "result", "failed");
 	const char *message = json_get_string(verdict, "message", "");
-	bool told = strcmp(result, "succeeded") && *message;
+	bool has_reason = strcmp(result, "succeeded") && *message;
 	int code = job ? 0 : -ENOMEM;
 
 	mirror_heard(m);
-	if (job && has_told(job, verdict))
+	if (job && agent_reported(job, verdict))
 		return 0;
 	if (!code && !json_is_integer(json_object_get(job, "ended_us")))
 		code = json_put_int(job, "ended_us", now_us);
@@ -519,7 +520,7 @@ int mirror_finish(struct mirror *m, const struct job_record *r, const json_t *ve
 		code = json_put_string(job, "state", state_of_result(result));
 	}
 	/* As the agent itself has it, whose last state did not come. */
-	if (!code && told)
+	if (!code && has_reason)
 		code = json_put_string(job, "reason", message);
 	code = code ? code : json_put(job, "verdict", json_incref((json_t *)verdict));
 	code = code ? code

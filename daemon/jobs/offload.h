@@ -13,10 +13,10 @@
 
 #include <sys/types.h>
 
-struct asides;
-struct aside;
+struct offload;
+struct offload_request;
 
-struct aside_work {
+struct offload_work {
 	const char *name; /* of the process; static */
 	uid_t uid;	  /* the user that it is for; it runs as elasticd's */
 	uint64_t limit_ms;
@@ -27,16 +27,16 @@ struct aside_work {
 
 /* r: what the work returned; -EIO: its process died; -ETIMEDOUT: it did not end in time, and was
  * killed. Runs once for each request, from the loop; the request is freed by then. */
-typedef void (*aside_fn)(void *arg, int r);
+typedef void (*offload_fn)(void *arg, int r);
 
-_must_check_ int asides_new(struct loop *loop, struct asides **ret);
+_must_check_ int offload_new(struct loop *loop, struct offload **ret);
 /* Cancels what is left. */
-struct asides *asides_free(struct asides *s);
-DEFINE_CLEANUP(struct asides *, asides_free)
+struct offload *offload_free(struct offload *s);
+DEFINE_CLEANUP(struct offload *, offload_free)
 
 /* Copies work and takes its arg, also on failure. Returns 0 with a request that lives until fn runs
- * or aside_cancel(), or a negative errno. */
-_must_check_ int aside_begin(struct asides *s, const struct aside_work *work, aside_fn fn,
-	void *arg, struct aside **ret);
+ * or offload_cancel(), or a negative errno. */
+_must_check_ int offload_begin(struct offload *s, const struct offload_work *work, offload_fn fn,
+	void *arg, struct offload_request **ret);
 /* Kills its process. */
-struct aside *aside_cancel(struct aside *r);
+struct offload_request *offload_cancel(struct offload_request *r);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/jobs/job_cache.h"
+#include "daemon/jobs/mirror.h"
 
 #include "common/text/json.h"
 
@@ -226,7 +226,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("job_cache");
+	Suite *s = suite_create("mirror");
 	TCase *t = tcase_create("text");
 	SRunner *runner;
 	int failed;

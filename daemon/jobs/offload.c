@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/jobs/aside.h"
+#include "daemon/jobs/offload.h"
 
 #include "common/base/proc.h"
 #include "common/base/signals.h"
@@ -13,11 +13,11 @@
 #include <sys/queue.h>
 #include <sys/wait.h>
 
-struct aside {
-	TAILQ_ENTRY(aside) link;
-	struct asides *all;
-	struct aside_work work;
-	aside_fn fn;
+struct offload_request {
+	TAILQ_ENTRY(offload_request) link;
+	struct offload *all;
+	struct offload_work work;
+	offload_fn fn;
 	void *arg;
 	struct child_watch *process; /* NULL: waits for its turn */
 	pid_t pid;		     /* 0: not started, or reaped */
@@ -25,15 +25,15 @@ struct aside {
 	struct loop_timer *limit;
 };
 
-struct asides {
+struct offload {
 	struct loop *loop;
-	TAILQ_HEAD(, aside) requests;
+	TAILQ_HEAD(, offload_request) requests;
 	struct child_orphans orphans;
 };
 
-int asides_new(struct loop *loop, struct asides **ret)
+int offload_new(struct loop *loop, struct offload **ret)
 {
-	struct asides *s = calloc(1, sizeof(*s));
+	struct offload *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return -ENOMEM;
@@ -45,19 +45,19 @@ int asides_new(struct loop *loop, struct asides **ret)
 
 static void start_next(void *arg);
 
-struct asides *asides_free(struct asides *s)
+struct offload *offload_free(struct offload *s)
 {
 	if (!s)
 		return NULL;
 	while (!TAILQ_EMPTY(&s->requests))
-		aside_cancel(TAILQ_FIRST(&s->requests));
+		offload_cancel(TAILQ_FIRST(&s->requests));
 	loop_cancel(s->loop, start_next, s);
 	child_orphans_fini(&s->orphans);
 	free(s);
 	return NULL;
 }
 
-struct aside *aside_cancel(struct aside *r)
+struct offload_request *offload_cancel(struct offload_request *r)
 {
 	if (!r)
 		return NULL;
@@ -74,32 +74,32 @@ struct aside *aside_cancel(struct aside *r)
 	return NULL;
 }
 
-static void end(struct aside *r, int n)
+static void end_request(struct offload_request *r, int n)
 {
-	aside_fn fn = r->fn;
+	offload_fn fn = r->fn;
 	void *arg = r->arg;
 
-	aside_cancel(r);
+	offload_cancel(r);
 	fn(arg, n);
 }
 
 static void on_limit(void *arg)
 {
-	end(arg, -ETIMEDOUT);
+	end_request(arg, -ETIMEDOUT);
 }
 
 static void on_end(void *arg, int code, int status)
 {
-	struct aside *r = arg;
+	struct offload_request *r = arg;
 	int n;
 
 	r->pid = 0;
 	if (read(r->result_fd, &n, sizeof(n)) != sizeof(n))
 		n = -EIO;
-	end(r, n);
+	end_request(r, n);
 }
 
-static void __attribute__((noreturn)) run(const struct aside_work *work, int fd)
+static void __attribute__((noreturn)) run_work(const struct offload_work *work, int fd)
 {
 	int n;
 
@@ -113,7 +113,7 @@ static void __attribute__((noreturn)) run(const struct aside_work *work, int fd)
 	_exit(write(3, &n, sizeof(n)) == sizeof(n) ? 0 : 1);
 }
 
-static int start(struct aside *r)
+static int start_request(struct offload_request *r)
 {
 	_cleanup_close_ int out = -1;
 	int fds[2], pidfd, code;
@@ -127,7 +127,7 @@ static int start(struct aside *r)
 	if (pid < 0)
 		return -errno;
 	if (pid == 0)
-		run(&r->work, out);
+		run_work(&r->work, out);
 	pidfd = proc_pidfd(pid);
 	code = pidfd < 0 ? pidfd : child_watch_new(r->all->loop, pidfd, on_end, r, &r->process);
 	if (code < 0) {
@@ -140,9 +140,9 @@ static int start(struct aside *r)
 	return 0;
 }
 
-static bool has_one(const struct asides *s, uid_t uid)
+static bool has_one(const struct offload *s, uid_t uid)
 {
-	const struct aside *r;
+	const struct offload_request *r;
 
 	TAILQ_FOREACH (r, &s->requests, link)
 		if (r->process && r->work.uid == uid)
@@ -152,40 +152,42 @@ static bool has_one(const struct asides *s, uid_t uid)
 
 static void start_next(void *arg)
 {
-	struct asides *s = arg;
-	struct aside *r;
+	struct offload *s = arg;
+	struct offload_request *r;
 	int n;
 
 	TAILQ_FOREACH (r, &s->requests, link) {
 		if (r->process || has_one(s, r->work.uid))
 			continue;
-		n = start(r);
+		n = start_request(r);
 		if (n == 0)
 			continue;
 		/* fn may begin or cancel requests: start from the front again. */
 		(void)!loop_defer(s->loop, start_next, s);
-		end(r, n);
+		end_request(r, n);
 		return;
 	}
 }
 
-int aside_begin(
-	struct asides *s, const struct aside_work *work, aside_fn fn, void *arg, struct aside **ret)
+int offload_begin(struct offload *s, const struct offload_work *work, offload_fn fn, void *arg,
+	struct offload_request **ret)
 {
-	struct aside *r = calloc(1, sizeof(*r));
+	struct offload_request *r = calloc(1, sizeof(*r));
 	int code;
 
 	if (!r) {
 		work->drop(work->arg);
 		return -ENOMEM;
 	}
-	*r = (struct aside){ .all = s, .work = *work, .fn = fn, .arg = arg, .result_fd = -1 };
+	*r = (struct offload_request){
+		.all = s, .work = *work, .fn = fn, .arg = arg, .result_fd = -1
+	};
 	TAILQ_INSERT_TAIL(&s->requests, r, link);
 	code = loop_timer_new(s->loop, on_limit, r, &r->limit);
 	if (!code)
 		code = loop_defer(s->loop, start_next, s);
 	if (code < 0) {
-		aside_cancel(r);
+		offload_cancel(r);
 		return code;
 	}
 	*ret = r;
