@@ -32,8 +32,8 @@
 #include <syslog.h>
 
 enum {
-	DOORS_MS = 1000,
-	HURRY_MS = 500,
+	REPORT_MS = 1000, /* for the agents of an earlier elasticd, before the socket opens */
+	DRAIN_MS = 500,	  /* for open calls, after Shutdown was answered */
 	RESERVED_CONNECTIONS = 64,
 	MESSAGE_UNITS = 512 << 10, /* the most that others wait for one message to be handled */
 };
@@ -67,13 +67,13 @@ static bool all_known(struct daemon *d)
 	return true;
 }
 
-static int open_doors(struct daemon *d, struct error *err)
+static int open_socket(struct daemon *d, struct error *err)
 {
 	size_t n = registry_count_active(d->registry, -1);
 	int r;
 
 	d->open = true;
-	d->doors = loop_timer_free(d->doors);
+	d->report_timer = loop_timer_free(d->report_timer);
 	r = setup_listen(d->server, &d->paths, &d->config, d->system, err);
 	if (r < 0)
 		return r;
@@ -86,12 +86,12 @@ static int open_doors(struct daemon *d, struct error *err)
 	return 0;
 }
 
-static void open_doors_later(void *arg)
+static void on_all_reported(void *arg)
 {
 	struct daemon *d = arg;
 	struct error err = { 0 };
 
-	if (open_doors(d, &err) < 0) {
+	if (open_socket(d, &err) < 0) {
 		log_error("%s", err.text);
 		loop_quit(d->loop, EXIT_FAILURE);
 	}
@@ -108,8 +108,8 @@ static void on_changes(void *arg)
 	notices_update(d->notices);
 	if (d->open)
 		show_status(d);
-	else if (d->doors && all_known(d))
-		open_doors_later(d);
+	else if (d->report_timer && all_known(d))
+		on_all_reported(d);
 }
 
 static void on_job_changed(void *arg, struct job *j)
@@ -189,7 +189,8 @@ static void apply_log_level(struct daemon *d)
 
 /* Has the keys in fresh that wait for the next start keep their values, and fills text with "; KEY,
  * KEY: at the next start", or with "". */
-static void keep_waiting(struct config *running, struct config *fresh, char *text, size_t size)
+static void keep_until_restart(
+	struct config *running, struct config *fresh, char *text, size_t size)
 {
 	const char *key;
 	size_t i = 0, n = 0;
@@ -216,7 +217,7 @@ static int read_config(struct daemon *d, char *waiting, size_t size, struct erro
 		return r;
 	waiting[0] = '\0';
 	if (d->access) /* else this is the start */
-		keep_waiting(&d->config, &fresh, waiting, size);
+		keep_until_restart(&d->config, &fresh, waiting, size);
 	old = d->config;
 	d->config = fresh;
 	fresh = old; /* and is freed */
@@ -395,13 +396,13 @@ int daemon_new(struct loop *loop, const struct daemon_options *options, struct d
 		return r;
 	/* Callers must not get an old record's answer while the agent knows better. */
 	if (all_known(d))
-		r = open_doors(d, err);
+		r = open_socket(d, err);
 	else
-		r = loop_timer_new(loop, open_doors_later, d, &d->doors);
+		r = loop_timer_new(loop, on_all_reported, d, &d->report_timer);
 	if (r < 0)
 		return r;
-	if (d->doors)
-		loop_timer_arm(d->doors, DOORS_MS);
+	if (d->report_timer)
+		loop_timer_arm(d->report_timer, REPORT_MS);
 	*ret = TAKE_PTR(d);
 	return 0;
 }
@@ -414,7 +415,7 @@ struct daemon *daemon_free(struct daemon *d)
 	varlink_server_free(d->server);
 	d->metrics = metrics_free(d->metrics);
 	boot_jobs_free(d->boot_jobs);
-	leave_free(d->leave);
+	stop_all_free(d->stop_all);
 	starts_free(d->starts);
 	removals_free(d->removals);
 	prune_free(d->prune);
@@ -428,8 +429,8 @@ struct daemon *daemon_free(struct daemon *d)
 	child_orphans_fini(&d->orphans);
 	scopes_free(d->scopes);
 	notify_free(d->notify);
-	loop_timer_free(d->doors);
-	loop_timer_free(d->hurry);
+	loop_timer_free(d->report_timer);
+	loop_timer_free(d->drain_timer);
 	access_free(d->access);
 	budget_free(d->budget);
 	budget_free(d->kept);
@@ -447,7 +448,7 @@ struct daemon *daemon_free(struct daemon *d)
 	return NULL;
 }
 
-void daemon_leave(struct daemon *d)
+static void leave(struct daemon *d)
 {
 	size_t n = registry_count_active(d->registry, -1);
 
@@ -458,7 +459,7 @@ void daemon_leave(struct daemon *d)
 
 static void on_drained(void *arg)
 {
-	daemon_leave(arg);
+	leave(arg);
 }
 
 static void on_shutdown_gone(void *arg)
@@ -478,10 +479,10 @@ static void on_all_ended(void *arg)
 		varlink_reply(call, NULL);
 	varlink_server_drain(d->server, on_drained, d);
 	/* Streams and waits may be open for ever. */
-	if (loop_timer_new(d->loop, on_drained, d, &d->hurry) < 0)
-		daemon_leave(d);
+	if (loop_timer_new(d->loop, on_drained, d, &d->drain_timer) < 0)
+		leave(d);
 	else
-		loop_timer_arm(d->hurry, HURRY_MS);
+		loop_timer_arm(d->drain_timer, DRAIN_MS);
 }
 
 static void on_may_leave(void *arg)
@@ -489,18 +490,19 @@ static void on_may_leave(void *arg)
 	struct daemon *d = arg;
 
 	if (!d->options.first_process) {
-		daemon_leave(d);
+		leave(d);
 		return;
 	}
 	log_notice("stopping all jobs: this is the end of the container");
-	if (!d->leave && leave_new(d->loop, d->registry, geteuid(), on_all_ended, d, &d->leave) < 0)
-		daemon_leave(d);
+	if (!d->stop_all &&
+		stop_all_new(d->loop, d->registry, geteuid(), on_all_ended, d, &d->stop_all) < 0)
+		leave(d);
 }
 
 void daemon_terminate(struct daemon *d)
 {
 	if (d->terminating) {
-		daemon_leave(d);
+		leave(d);
 		return;
 	}
 	d->terminating = true;
@@ -513,8 +515,8 @@ int daemon_shutdown(struct daemon *d, struct varlink_call *call, bool stop_jobs)
 	int r;
 
 	if (stop_jobs)
-		r = leave_new(d->loop, d->registry, varlink_call_peer(call)->uid, on_all_ended, d,
-			&d->leave);
+		r = stop_all_new(d->loop, d->registry, varlink_call_peer(call)->uid, on_all_ended,
+			d, &d->stop_all);
 	else
 		r = loop_defer(d->loop, on_all_ended, d);
 	if (r < 0)

@@ -55,13 +55,13 @@ struct daemon {
 	struct relays *relays;
 	struct notify *notify;
 	struct varlink_server *server;
-	struct loop_timer *doors; /* how long the control socket waits for agents at the start */
-	struct loop_timer *hurry; /* Shutdown was answered: open calls have so much time */
-	bool open;
-	bool leaving;		       /* Shutdown was called: no job is started any more */
-	bool terminating;	       /* elasticd got a signal that ends it */
-	struct varlink_call *shutdown; /* waits for all jobs to end, or NULL */
-	struct leave *leave;	       /* stops them */
+	struct loop_timer *report_timer; /* until the socket opens without the last agents */
+	struct loop_timer *drain_timer;	 /* until open calls are cut, after Shutdown */
+	bool open;			 /* the control socket accepts calls */
+	bool leaving;			 /* Shutdown was called: no job is started any more */
+	bool terminating;		 /* elasticd got a signal that ends it */
+	struct varlink_call *shutdown;	 /* waits for all jobs to end, or NULL */
+	struct stop_all *stop_all;	 /* stops them */
 	struct starts *starts;
 	struct removals *removals;
 	struct prune *prune;
@@ -84,9 +84,6 @@ int daemon_check(const struct daemon_options *options);
 
 /* Reads the configuration again; keeps the old one where the new one has errors. */
 void daemon_reload(struct daemon *d);
-
-/* Ends the loop at once; the jobs go on. */
-void daemon_leave(struct daemon *d);
 
 /* Ends the loop because of a signal: if the host goes down, first gives notice to the jobs that ask
  * for it and waits for them; in a container, stops all jobs. A second call ends the loop at once.

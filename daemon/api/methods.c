@@ -82,7 +82,7 @@ struct job *methods_job(struct daemon *d, struct varlink_call *call, const json_
 	return j;
 }
 
-static int not_active(struct varlink_call *call, const struct job *j)
+int methods_not_active(struct varlink_call *call, const struct job *j)
 {
 	return varlink_error(call, "FailedPrecondition",
 		manager_not_active(j->rec.name, mirror_state_name(j->mirror.state)));
@@ -135,7 +135,7 @@ static int command(struct daemon *d, struct varlink_call *call, json_t *params, 
 	const struct varlink_peer *peer;
 
 	if (job_is_over(j))
-		return not_active(call, j);
+		return methods_not_active(call, j);
 	peer = varlink_call_peer(call);
 	log_notice("job %s (%s): %s asked for by uid %u (pid %d)", j->rec.name, j->rec.run,
 		varlink_call_method(call), (unsigned)peer->uid, (int)peer->pid);

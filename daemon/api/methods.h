@@ -19,5 +19,8 @@ enum access_level methods_level(struct daemon *d, struct varlink_call *call);
 /* The job that params names, where the caller may see it. NULL after having answered NotFound. */
 struct job *methods_job(struct daemon *d, struct varlink_call *call, const json_t *params);
 
+/* Answers FailedPrecondition: j has ended. */
+int methods_not_active(struct varlink_call *call, const struct job *j);
+
 /* Answers Internal; returns 0, so that handlers can return it. */
 int methods_failed(struct varlink_call *call, int code, const char *text);

@@ -229,12 +229,6 @@ static int start(struct daemon *d, struct varlink_call *call, struct job *j,
 	return 0;
 }
 
-static int over(struct varlink_call *call, const struct job *j)
-{
-	return varlink_error(call, "FailedPrecondition",
-		manager_not_active(j->rec.name, mirror_state_name(j->mirror.state)));
-}
-
 int preempt_begin(struct daemon *d, struct varlink_call *call, const json_t *params)
 {
 	const struct notice_delivery_notice n = {
@@ -257,7 +251,7 @@ int preempt_begin(struct daemon *d, struct varlink_call *call, const json_t *par
 		if (!j)
 			return 0;
 		if (job_is_over(j))
-			return over(call, j);
+			return methods_not_active(call, j);
 	}
 	log_asked(call, j ? j->rec.name : "all jobs", &n);
 	return start(d, call, j, &n);

@@ -61,8 +61,7 @@ struct queue_call {
 	uint64_t begun_ms;
 };
 
-/* --- connections --------------------------------------------------------------------------------
- */
+/* Connections to agents. */
 
 static void link_free(struct queue_link *l)
 {
@@ -177,8 +176,7 @@ static int find_link(
 	return 0;
 }
 
-/* --- calls --------------------------------------------------------------------------------------
- */
+/* Calls. */
 
 static void stop_waiting(struct queue_call *c)
 {
@@ -214,7 +212,7 @@ static void on_gone(void *arg)
 	take_call(c);
 }
 
-static int fail(struct varlink_call *call, const char *error, const char *text)
+static int answer_error(struct varlink_call *call, const char *error, const char *text)
 {
 	varlink_error(
 		call, error, json_pack("{s:o}", "message", json_string_lossy(text, strlen(text))));
@@ -226,7 +224,7 @@ static void fail_unavailable(struct queue_call *c, const struct job *j, const ch
 	char text[256];
 
 	snprintf(text, sizeof(text), "job %.64s: %s", j->rec.name, what);
-	fail(take_call(c), "Unavailable", text);
+	answer_error(take_call(c), "Unavailable", text);
 }
 
 static void fail_links(struct queue_call *c)
@@ -234,7 +232,7 @@ static void fail_links(struct queue_call *c)
 	char text[64];
 
 	snprintf(text, sizeof(text), "too many jobs on one connection (limit %d)", LINKS_MAX);
-	fail(take_call(c), "ResourceExhausted", text);
+	answer_error(take_call(c), "ResourceExhausted", text);
 }
 
 static void on_drained(void *arg)
@@ -266,7 +264,7 @@ static void on_nothing(void *arg, const char *error, json_t *parameters, bool co
  * Keep, so never. The agent could then read and answer other calls on that connection, so clients
  * use a connection of their own for each Keep. Where elasticd has no descriptor to spare, the queue
  * is kept only as long as this relay lives. */
-static void give_client(const struct queue_call *c)
+static void pass_socket(const struct queue_call *c)
 {
 	struct queue_link *l = c->link;
 	int fd;
@@ -288,7 +286,7 @@ static void on_answer(void *arg, const char *error, json_t *parameters, bool con
 	struct queue_link *l = c->link;
 
 	if (error && !strcmp(error, "disconnected"))
-		fail(take_call(c), "Unavailable",
+		answer_error(take_call(c), "Unavailable",
 			"the agent of the job has gone: it was lost, or the job is over");
 	else if (error && !strcmp(error, VARLINK_TOO_MUCH))
 		varlink_error_limit(take_call(c), "values in one answer of the job's agent",
@@ -297,7 +295,7 @@ static void on_answer(void *arg, const char *error, json_t *parameters, bool con
 		varlink_error(take_call(c), error, json_incref(parameters));
 	else if (continues) {
 		varlink_notify(c->call, json_incref(parameters));
-		give_client(c);
+		pass_socket(c);
 	} else
 		varlink_reply(take_call(c), json_incref(parameters));
 	hold_back(l);
@@ -470,7 +468,7 @@ static int on_queue(struct varlink_call *call, json_t *params, void *arg)
 	struct job *j;
 
 	if (!json_get_string(params, "job", NULL))
-		return fail(call, "InvalidArgument",
+		return answer_error(call, "InvalidArgument",
 			"job: expected the name or the run of a job, got nothing");
 	j = methods_job(d, call, params);
 	if (!j)
@@ -503,7 +501,7 @@ static int on_worker(struct varlink_call *call, json_t *params, void *arg)
 
 	snprintf(text, sizeof(text), "%s is for the job's own processes, on their worker.sock",
 		varlink_call_method(call));
-	return fail(call, "PermissionDenied", text);
+	return answer_error(call, "PermissionDenied", text);
 }
 
 const struct varlink_method queue_relay_methods[] = {

@@ -15,7 +15,8 @@ _must_check_ int removals_new(struct daemon *d, struct removals **ret);
 /* No call may be open any more. */
 struct removals *removals_free(struct removals *r);
 
-/* Removes the n runs of jobs (taken), with their logs if asked, and answers the call with how many.
+/* Removes the n runs of jobs (borrowed during the call), with their logs if asked, and answers the
+ * call with how many.
  */
 _must_check_ int remove_begin(
 	struct daemon *d, struct varlink_call *call, struct job **jobs, size_t n, bool logs);

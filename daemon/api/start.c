@@ -16,10 +16,10 @@
 
 enum { NAME_STEM_MAX = 48, NAME_RANDOM = 4, NAME_TRIES = 8, RUN_TRIES = 8 };
 
-/* One Start call, or a start of a run by elasticd, that is not finished. */
-/* For so long Start looks whether the run that has the name has ended. */
-enum { START_LOOKS_MS = 2000 };
+/* How long a Start waits for news that the run which has the name has ended. */
+enum { NAME_PATIENCE_MS = 2000 };
 
+/* One Start call, or a start of a run by elasticd, that is not finished. */
 struct start {
 	LIST_ENTRY(start) link;
 	struct daemon *daemon;
@@ -31,7 +31,7 @@ struct start {
 	struct spec *parsed;
 	uid_t uid;
 	struct error failure;
-	struct loop_again *next_turn; /* looks again for an agent that has sent much */
+	struct loop_again *next_turn; /* continues with an agent that has sent much */
 	uint64_t patience_ms;	      /* not after that time */
 	struct offload_request *sync; /* until the disk has the record */
 	bool runs;		      /* the agent was started */
@@ -44,7 +44,7 @@ struct starts {
 	LIST_HEAD(, start) open;
 };
 
-static void attempt(void *arg);
+static void try_start(void *arg);
 static void discard(void *arg);
 
 int starts_new(struct daemon *d, struct starts **ret)
@@ -72,7 +72,7 @@ static void start_free(struct start *s)
 	unwatch(s);
 	offload_cancel(s->sync);
 	loop_again_free(s->next_turn);
-	loop_cancel(s->daemon->loop, attempt, s);
+	loop_cancel(s->daemon->loop, try_start, s);
 	loop_cancel(s->daemon->loop, discard, s);
 	json_decref(s->spec);
 	spec_free(s->parsed);
@@ -284,7 +284,7 @@ static void follow_up(struct start *s, const struct job *j)
 	job_own_event(old, "resumed", text);
 }
 
-static void answer(struct start *s)
+static void answer_started(struct start *s)
 {
 	struct varlink_call *call = s->call;
 	const struct job *j = s->job;
@@ -310,7 +310,7 @@ static void on_synced(void *arg, int r)
 		log_warning("job %s: its record may be lost if this host crashes now: %s",
 			s->parsed->name, strerror(-r));
 	if (s->runs)
-		answer(s);
+		answer_started(s);
 }
 
 static void on_new_job(void *arg, struct job *j, enum job_news news)
@@ -321,7 +321,7 @@ static void on_new_job(void *arg, struct job *j, enum job_news news)
 	case JOB_STARTED:
 		s->runs = true;
 		if (!s->sync)
-			answer(s);
+			answer_started(s);
 		break;
 	case JOB_START_FAILED:
 		s->failure = j->start_error;
@@ -331,7 +331,7 @@ static void on_new_job(void *arg, struct job *j, enum job_news news)
 	case JOB_GONE:
 		/* It has ended, and was removed, before the disk had its record. */
 		if (s->runs)
-			answer(s);
+			answer_started(s);
 		else
 			unwatch(s);
 		break;
@@ -347,12 +347,12 @@ static void on_old_job(void *arg, struct job *j, enum job_news news)
 	if (news != JOB_ENDED && news != JOB_GONE)
 		return;
 	unwatch(s);
-	if (loop_defer(s->daemon->loop, attempt, s) < 0)
+	if (loop_defer(s->daemon->loop, try_start, s) < 0)
 		end_error(s, "Internal", json_pack("{s:s}", "message", "out of memory"));
 }
 
 /* Writes the record first: from then on a crash of elasticd loses nothing. */
-static int create(struct start *s, struct error *err)
+static int create_run(struct start *s, struct error *err)
 {
 	struct daemon *d = s->daemon;
 	struct job_record rec = { 0 };
@@ -465,7 +465,7 @@ static bool within_limits(struct start *s)
 	return !what;
 }
 
-static void attempt(void *arg)
+static void try_start(void *arg)
 {
 	struct start *s = arg;
 	struct error err = { 0 };
@@ -477,7 +477,7 @@ static void attempt(void *arg)
 	}
 	if (!claim_name(s) || !within_limits(s))
 		return;
-	r = create(s, &err);
+	r = create_run(s, &err);
 	if (r == -EINVAL && err.field[0]) {
 		end_invalid(s, &err);
 	} else if (r < 0) {
@@ -513,7 +513,8 @@ static int place_host(struct start *s, struct error *err)
 }
 
 /* Takes spec. */
-static int begin(struct daemon *d, struct varlink_call *call, json_t *spec, const struct job *ended)
+static int begin_start(
+	struct daemon *d, struct varlink_call *call, json_t *spec, const struct job *ended)
 {
 	struct start *s = calloc(1, sizeof(*s));
 	struct error err = { 0 };
@@ -529,7 +530,7 @@ static int begin(struct daemon *d, struct varlink_call *call, json_t *spec, cons
 		.again = ended != NULL,
 		.uid = ended ? ended->rec.uid : (uid_t)-1,
 		.spec = spec,
-		.patience_ms = loop_now_ms() + START_LOOKS_MS };
+		.patience_ms = loop_now_ms() + NAME_PATIENCE_MS };
 	LIST_INSERT_HEAD(&d->starts->open, s, link);
 	if (call) {
 		s->peer = *varlink_call_peer(call);
@@ -558,17 +559,17 @@ static int begin(struct daemon *d, struct varlink_call *call, json_t *spec, cons
 	if (!r)
 		r = choose_name(s, &err);
 	if (!r)
-		r = loop_again_new(d->loop, attempt, s, &s->next_turn);
+		r = loop_again_new(d->loop, try_start, s, &s->next_turn);
 	if (r < 0)
 		end_failed(s, &err);
 	else
-		attempt(s);
+		try_start(s);
 	return 0;
 }
 
 int start_begin(struct daemon *d, struct varlink_call *call, const json_t *spec)
 {
-	return begin(d, call, json_deep_copy(spec), NULL);
+	return begin_start(d, call, json_deep_copy(spec), NULL);
 }
 
 int start_again(struct daemon *d, struct varlink_call *call, struct job *ended)
@@ -579,7 +580,7 @@ int start_again(struct daemon *d, struct varlink_call *call, struct job *ended)
 
 	if (r < 0)
 		return methods_failed(call, r, err.text);
-	return begin(d, call, spec, ended);
+	return begin_start(d, call, spec, ended);
 }
 
 void start_resumed(struct daemon *d, struct job *ended)
@@ -588,7 +589,7 @@ void start_resumed(struct daemon *d, struct job *ended)
 	struct error err = { 0 };
 	int r = job_record_spec(&d->store, ended->rec.run, &spec, &err);
 
-	if (!r && begin(d, NULL, spec, ended) < 0)
+	if (!r && begin_start(d, NULL, spec, ended) < 0)
 		r = error_set(&err, -ENOMEM, "out of memory");
 	if (r < 0)
 		log_error(

@@ -14,13 +14,13 @@
 
 struct stopper {
 	LIST_ENTRY(stopper) link;
-	struct leave *leave;
+	struct stop_all *all;
 	struct job *job;
 	struct job_watch watch;
 	struct agent_call *ask;
 };
 
-struct leave {
+struct stop_all {
 	struct loop *loop;
 	loop_fn fn;
 	void *arg;
@@ -30,7 +30,7 @@ struct leave {
 
 static void stopper_free(struct stopper *s)
 {
-	struct leave *l = s->leave;
+	struct stop_all *l = s->all;
 
 	LIST_REMOVE(s, link);
 	job_unwatch(s->job, &s->watch);
@@ -63,7 +63,7 @@ static void on_silent(void *arg)
 static void ask(struct stopper *s)
 {
 	_cleanup_json_ json_t *p =
-		json_pack("{s:s, s:s}", "job", s->job->rec.run, "caller", s->leave->caller);
+		json_pack("{s:s, s:s}", "job", s->job->rec.run, "caller", s->all->caller);
 	const struct agent_call_options o = { .method = "Stop",
 		.params = p,
 		.insist = true,
@@ -92,13 +92,13 @@ static void on_news(void *arg, struct job *j, enum job_news news)
 		ask(s);
 }
 
-static int add(struct leave *l, struct job *j)
+static int add(struct stop_all *l, struct job *j)
 {
 	struct stopper *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return -ENOMEM;
-	s->leave = l;
+	s->all = l;
 	s->job = j;
 	LIST_INSERT_HEAD(&l->stoppers, s, link);
 	job_watch(j, &s->watch, on_news, s);
@@ -106,15 +106,15 @@ static int add(struct leave *l, struct job *j)
 	return 0;
 }
 
-int leave_new(struct loop *loop, const struct registry *registry, uid_t caller, loop_fn fn,
-	void *arg, struct leave **ret)
+int stop_all_new(struct loop *loop, const struct registry *registry, uid_t caller, loop_fn fn,
+	void *arg, struct stop_all **ret)
 {
-	struct leave *l = calloc(1, sizeof(*l));
+	struct stop_all *l = calloc(1, sizeof(*l));
 	int r = l ? 0 : -ENOMEM;
 
 	if (r < 0)
 		return r;
-	*l = (struct leave){ .loop = loop, .fn = fn, .arg = arg };
+	*l = (struct stop_all){ .loop = loop, .fn = fn, .arg = arg };
 	user_name(caller, l->caller);
 	LIST_INIT(&l->stoppers);
 	for (struct job *j = registry_first_active(registry); j && !r; j = registry_next_active(j))
@@ -123,14 +123,14 @@ int leave_new(struct loop *loop, const struct registry *registry, uid_t caller, 
 	if (!r && LIST_EMPTY(&l->stoppers))
 		r = loop_defer(loop, fn, arg);
 	if (r < 0) {
-		leave_free(l);
+		stop_all_free(l);
 		return r;
 	}
 	*ret = l;
 	return 0;
 }
 
-struct leave *leave_free(struct leave *l)
+struct stop_all *stop_all_free(struct stop_all *l)
 {
 	if (!l)
 		return NULL;

@@ -6,6 +6,7 @@
 #include "common/varlink/client.h"
 #include "common/varlink/manager_error.h"
 #include "daemon/api/agent_call.h"
+#include "daemon/api/methods.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -109,14 +110,13 @@ static bool reached(const struct job *j, enum wait_until until)
 	       (until == WAIT_READY && j->mirror.ready);
 }
 
-static int answer(struct varlink_call *call, struct job *j)
+static int answer_status(struct varlink_call *call, struct job *j)
 {
 	struct error err = { 0 };
 	int r = job_load_text(j, &err);
 
 	if (r < 0)
-		return varlink_error(call, "Internal",
-			json_pack("{s:s, s:i}", "message", err.text, "errno", -r));
+		return methods_failed(call, r, err.text);
 	r = varlink_reply_text(call, j->mirror.text, j->mirror.text_len);
 	job_drop_text(j);
 	return r;
@@ -132,7 +132,7 @@ static void on_news(void *arg, struct job *j, enum job_news news)
 		varlink_error(call, "NotFound", manager_no_job(j->rec.name));
 	} else if (reached(j, w->options.until)) {
 		waiter_free(w);
-		answer(call, j);
+		answer_status(call, j);
 	} else if ((news == JOB_ATTACHED || news == JOB_STARTED) && w->due) {
 		end_run(w);
 	}
@@ -144,7 +144,7 @@ int wait_begin(struct varlink_call *call, struct job *j, const struct wait_optio
 	int r;
 
 	if (reached(j, options->until))
-		return answer(call, j);
+		return answer_status(call, j);
 	w = calloc(1, sizeof(*w));
 	if (!w)
 		return -ENOMEM;

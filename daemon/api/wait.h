@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Wait calls: answered from the mirror when the job reaches the state, or with TimedOut when the
- * time is over; if the caller wants that, the run is ended first. */
+/* Wait calls: answered from the mirror when the job reaches the state, or with DeadlineExceeded
+ * when the time is over; if the caller wants that, the run is ended first. */
 
 #include "common/base/cleanup.h"
 #include "common/varlink/server.h"

@@ -35,9 +35,9 @@ struct inhibit {
 	inhibit_fn fn;
 	void *arg;
 	bool wanted;
-	bool down;	/* logind's last word */
-	bool told_down; /* and the owner was told */
-	bool released;	/* the owner does not need the lock until the host stays */
+	bool down;	    /* as logind last said */
+	bool reported_down; /* to the owner */
+	bool released;	    /* the owner does not need the lock until the host stays */
 	bool complained;
 	bool unasked; /* send the requests again when retry fires */
 	int lock_fd;
@@ -61,7 +61,7 @@ static void disconnect(struct inhibit *i)
 	i->unasked = false;
 }
 
-static void let_go(struct inhibit *i)
+static void release_lock(struct inhibit *i)
 {
 	if (i->lock_fd >= 0)
 		log_notice("logind: the shutdown is no longer held up");
@@ -94,23 +94,23 @@ static void on_bus_failed(void *arg, int code)
 	try_again(i);
 }
 
-static void on_word(void *arg)
+static void report_down(void *arg)
 {
 	struct inhibit *i = arg;
 
-	if (i->down == i->told_down || !i->wanted)
+	if (i->down == i->reported_down || !i->wanted)
 		return;
-	i->told_down = i->down;
+	i->reported_down = i->down;
 	i->fn(i->arg, i->down, i->down ? i->delay_ms : 0);
 }
 
-/* Tells the owner from the loop, where it may free i. */
+/* Runs the owner's fn from the loop, where it may free i. */
 static void set_down(struct inhibit *i, bool down)
 {
 	i->down = down;
 	if (!down)
 		i->released = false;
-	if (loop_defer(i->loop, on_word, i) < 0)
+	if (loop_defer(i->loop, report_down, i) < 0)
 		log_error("logind: out of memory");
 }
 
@@ -317,11 +317,11 @@ int inhibit_new(struct loop *loop, inhibit_fn fn, void *arg, struct inhibit **re
 static void forget(struct inhibit *i)
 {
 	loop_timer_disarm(i->retry);
-	loop_cancel(i->loop, on_word, i);
+	loop_cancel(i->loop, report_down, i);
 	i->socket = path_watch_free(i->socket);
 	disconnect(i);
 	i->lock_fd = close_fd(i->lock_fd);
-	i->down = i->told_down = i->released = i->complained = false;
+	i->down = i->reported_down = i->released = i->complained = false;
 	i->tries = 0;
 	i->text[0] = '\0';
 }
@@ -350,7 +350,7 @@ void inhibit_want(struct inhibit *i, bool wanted)
 void inhibit_release(struct inhibit *i)
 {
 	i->released = true;
-	let_go(i);
+	release_lock(i);
 }
 
 const char *inhibit_state(const struct inhibit *i, const char **ret_text)

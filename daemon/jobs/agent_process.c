@@ -184,7 +184,8 @@ static int connect_agent(const char *dir_path, const char *path, struct error *e
 
 int agent_process_connect(const char *runtime_dir, const char *job, struct error *err)
 {
-	static const int passed[] = { ENOENT, ECONNREFUSED, EAGAIN, EMFILE, ENFILE, ENOBUFS, ENOMEM };
+	static const int passed[] = { ENOENT, ECONNREFUSED, EAGAIN, EMFILE, ENFILE, ENOBUFS,
+		ENOMEM };
 	_cleanup_free_ char *dir = paths_job_runtime(runtime_dir, job);
 	_cleanup_free_ char *path = dir ? paths_join(dir, AGENT_SOCK) : NULL;
 	int r = path ? connect_agent(dir, path, err) : error_set(err, -ENOMEM, "out of memory");

@@ -4,7 +4,7 @@
 /*
  * Serves /metrics, /healthz and /readyz: to all who reach the port of the configuration, and on
  * metrics.sock in the runtime directory to those who may use elasticd, who see their own jobs
- * there. Asks an agent for its numbers when somebody reads, and the last ones are older than
+ * there. Asks an agent for its numbers when a reader asks, and the last ones are older than
  * METRICS_FRESH_MS or than a change of the job; does nothing at all otherwise.
  */
 
