@@ -208,7 +208,8 @@ void notices_update(struct notices *n)
 	if (wanted & NOTICER_SOURCES)
 		noticer_set_poll(n->noticer, poll_ms);
 	noticer_want(n->noticer, wanted & NOTICER_SOURCES);
-	/* Without listeners logind's word "the host stays" is missed: the next listener asks again.
+	/* Without listeners logind's signal "the host stays" is missed: the next listener asks
+	 * again.
 	 */
 	if (!(wanted & SPEC_NOTICE_LOGIND)) {
 		n->down.source = NULL;

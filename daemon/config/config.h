@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { CONFIG_JOBS_SHARE = -1 }; /* who is no administrator has a quarter of jobs */
+enum { CONFIG_JOBS_SHARE = -1 }; /* a user who is no administrator may have a quarter of jobs */
 
 struct config {
 	int socket_mode;     /* -1: 0666 for the system's daemon, 0600 for a user's */

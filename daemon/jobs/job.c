@@ -224,7 +224,7 @@ static void on_swept(void *arg, int n)
 		job_event(j, LIFE_EV_SWEPT);
 }
 
-/* Whether the agent's process lives. Its pid is the agent's own word, so it counts only if that
+/* Whether the agent's process lives. Its pid is not trusted, so it counts only if that
  * process is the guard's child. hidden: the socket was removed, so the agent may not have been able
  * to send its pid. */
 static bool agent_lives(const struct job *j, bool hidden)

@@ -3,7 +3,7 @@
 
 /*
  * The last known Job object of a run, as ready text: a Status call costs one copy, and a hundred
- * jobs little memory. The agent's Job objects are a user's word: puts in the identity from the
+ * jobs little memory. The agent's Job objects are not trusted: puts in the identity from the
  * record, and refuses an object that is not a Job. Pure.
  */
 

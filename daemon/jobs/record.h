@@ -4,9 +4,9 @@
 /*
  * Writes what elasticd keeps of a run on disk, <state>/jobs/<run>/record.json, and reads what the
  * run's agent keeps beside it (state.json, verdict.json). The directory belongs to the job's user:
- * a record.json that is not this daemon's own file is refused, and the agent's files count as a
- * user's word. The specification has a file of its own, spec.json, that is read when it is needed:
- * it may be large, and the next elasticd reads the records of all runs before it serves anybody.
+ * a record.json that is not this daemon's own file is refused, and the agent's files are not
+ * trusted. The specification has a file of its own, spec.json, that is read when it is needed:
+ * it may be large, and the next elasticd reads the records of all runs before it serves a caller.
  *
  * As long as a guard may live, <runtime>/living/<run>/record.json is what elasticd knew when it
  * started that guard. Only elasticd's own user can write there, so the next elasticd finds the
@@ -111,7 +111,7 @@ _must_check_ int job_record_verdict(
 	const struct record_store *s, const struct job_record *r, json_t **ret, struct error *err);
 
 /* The last error message of an agent of the run that ended without a verdict, or -ENOENT. Owned,
- * one line, and a user's word. */
+ * one line, not trusted. */
 _must_check_ int job_record_last_error(
 	const struct record_store *s, const struct job_record *r, char **ret);
 

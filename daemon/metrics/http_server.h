@@ -36,7 +36,7 @@ _must_check_ int http_server_listen(struct http_server *s, int fd);
 struct http_server *http_server_free(struct http_server *s);
 DEFINE_CLEANUP(struct http_server *, http_server_free)
 
-/* Whether the reader came over a UNIX socket, and then who it is. */
+/* Whether the reader came over a UNIX socket, and then its credentials. */
 bool http_call_peer(const struct http_call *c, struct ucred *ret);
 
 /* Ends c. type is a media type; takes text (NULL: no memory, which the reader learns). */

@@ -328,7 +328,7 @@ START_TEST(an_agent_that_always_dies_is_given_up)
 }
 END_TEST
 
-START_TEST(the_next_elasticd_adopts_what_runs)
+START_TEST(the_next_elasticd_adopts_running_jobs)
 {
 	pid_t pid;
 
@@ -346,7 +346,7 @@ START_TEST(the_next_elasticd_adopts_what_runs)
 }
 END_TEST
 
-START_TEST(the_next_elasticd_resumes_what_died_meanwhile)
+START_TEST(the_next_elasticd_resumes_jobs_whose_agent_died)
 {
 	pid_t pid;
 
@@ -383,7 +383,7 @@ START_TEST(a_run_that_was_accepted_and_never_started_is_started)
 }
 END_TEST
 
-START_TEST(a_corrupt_record_is_put_aside_and_hurts_nobody)
+START_TEST(a_corrupt_record_is_put_aside_and_other_jobs_go_on)
 {
 	char path[192];
 	struct stat st;
@@ -488,7 +488,7 @@ START_TEST(only_so_many_ended_runs_are_kept)
 }
 END_TEST
 
-START_TEST(limits_are_told)
+START_TEST(a_reached_limit_is_an_error_that_names_it)
 {
 	d->config.jobs = 1;
 	ck_assert_str_eq(start("stays"), "");
@@ -550,17 +550,17 @@ static void add_tests(TCase *t)
 	tcase_add_test(t, a_name_is_free_again_as_soon_as_a_wait_returns);
 	tcase_add_test(t, a_lost_agent_is_started_again_for_the_same_run);
 	tcase_add_test(t, an_agent_that_always_dies_is_given_up);
-	tcase_add_test(t, the_next_elasticd_adopts_what_runs);
-	tcase_add_test(t, the_next_elasticd_resumes_what_died_meanwhile);
+	tcase_add_test(t, the_next_elasticd_adopts_running_jobs);
+	tcase_add_test(t, the_next_elasticd_resumes_jobs_whose_agent_died);
 	tcase_add_test(t, a_run_that_was_accepted_and_never_started_is_started);
-	tcase_add_test(t, a_corrupt_record_is_put_aside_and_hurts_nobody);
+	tcase_add_test(t, a_corrupt_record_is_put_aside_and_other_jobs_go_on);
 	tcase_add_test(t, a_second_elasticd_is_refused_with_the_holders_pid);
 	tcase_add_test(t, unknown_names_are_answered_by_name);
 	tcase_add_test(t, a_wait_ends_by_its_time_limit);
 	tcase_add_test(t, an_agent_that_cannot_be_executed_refuses_the_start_and_leaves_nothing);
 	tcase_add_test(t, removal_forgets_ended_runs_and_refuses_active_ones);
 	tcase_add_test(t, only_so_many_ended_runs_are_kept);
-	tcase_add_test(t, limits_are_told);
+	tcase_add_test(t, a_reached_limit_is_an_error_that_names_it);
 	tcase_add_test(t, a_stream_of_all_events_begins_with_an_empty_answer);
 	tcase_add_test(t, a_configuration_that_is_wrong_changes_nothing);
 }

@@ -57,7 +57,7 @@ START_TEST(an_account_holds_its_share_and_no_more)
 }
 END_TEST
 
-START_TEST(the_greediest_gives_way_to_who_holds_less)
+START_TEST(the_largest_holder_gives_way_to_a_smaller_one)
 {
 	for (int i = 0; i < 3; i++) {
 		join(2 * i, i, false);
@@ -210,7 +210,7 @@ static void assert_within_limits(void)
 		ck_assert_uint_le(of[u], limits.share);
 }
 
-START_TEST(whatever_is_asked_for_no_limit_is_passed)
+START_TEST(random_requests_pass_no_limit)
 {
 	uint32_t seed = 12;
 
@@ -276,14 +276,14 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, an_account_holds_its_share_and_no_more);
-	tcase_add_test(t, the_greediest_gives_way_to_who_holds_less);
+	tcase_add_test(t, the_largest_holder_gives_way_to_a_smaller_one);
 	tcase_add_test(t, the_greediest_newcomer_is_refused);
 	tcase_add_test(t, the_reserve_is_for_the_trusted_alone);
 	tcase_add_test(t, among_many_small_ones_the_newest_gives_way);
 	tcase_add_test(t, crowded_is_more_than_half_of_the_share_or_of_all);
 	tcase_add_test(t, other_limits_leave_what_is_held);
 	tcase_add_test(t, joining_costs_the_same_however_many_accounts_there_are);
-	tcase_add_test(t, whatever_is_asked_for_no_limit_is_passed);
+	tcase_add_test(t, random_requests_pass_no_limit);
 	tcase_add_test(t, an_account_has_its_time_in_each_turn);
 	tcase_add_test(t, a_holder_that_has_left_may_work);
 	suite_add_tcase(s, t);

@@ -28,7 +28,7 @@ END_TEST
 static const char *const elsewhere[] = { "240.1.2.3", "240.1.2.0/24", "2001:db8::1",
 	"2001:db8::/32", "127.0.0.1/33", "127.0.0/8", "/8" };
 
-START_TEST(what_is_not_here_is_refused_with_what_is)
+START_TEST(an_address_of_no_interface_is_refused_and_the_error_lists_this_hosts)
 {
 	struct error err = { 0 };
 	char *address = NULL;
@@ -59,7 +59,8 @@ int main(void)
 
 	tcase_add_loop_test(tc, addresses_networks_interfaces_and_names_are_understood, 0,
 		sizeof(found) / sizeof(found[0]));
-	tcase_add_loop_test(tc, what_is_not_here_is_refused_with_what_is, 0,
+	tcase_add_loop_test(tc,
+		an_address_of_no_interface_is_refused_and_the_error_lists_this_hosts, 0,
 		sizeof(elsewhere) / sizeof(elsewhere[0]));
 	tcase_add_test(tc, none_may_be_given);
 	suite_add_tcase(s, tc);

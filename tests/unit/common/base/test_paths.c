@@ -99,7 +99,7 @@ START_TEST(a_socket_name_that_no_address_holds_is_refused)
 }
 END_TEST
 
-START_TEST(a_client_goes_where_it_is_told)
+START_TEST(a_client_connects_to_the_socket_that_the_user_names)
 {
 	bool found = true;
 	char *s = paths_client_socket("/named", &found);
@@ -114,7 +114,7 @@ START_TEST(a_client_goes_where_it_is_told)
 }
 END_TEST
 
-START_TEST(nothing_is_looked_for_where_others_may_write)
+START_TEST(no_file_is_sought_where_others_may_write)
 {
 	char open_to_all[] = "/tmp/paths-XXXXXX", expected[PATH_MAX];
 	bool found = false;
@@ -242,8 +242,8 @@ int main(void)
 	tcase_add_test(t, a_named_path_wins_and_becomes_absolute);
 	tcase_add_test(t, the_socket_is_the_options_then_the_environments);
 	tcase_add_test(t, a_socket_name_that_no_address_holds_is_refused);
-	tcase_add_test(t, a_client_goes_where_it_is_told);
-	tcase_add_test(t, nothing_is_looked_for_where_others_may_write);
+	tcase_add_test(t, a_client_connects_to_the_socket_that_the_user_names);
+	tcase_add_test(t, no_file_is_sought_where_others_may_write);
 	tcase_add_test(t, a_socket_is_as_safe_as_its_directory);
 	tcase_add_test(t, joining_puts_one_slash);
 	tcase_add_test(t, jobs_lie_below_jobs);

@@ -64,7 +64,7 @@ START_TEST(a_stream_shows_what_would_steer_a_terminal)
 }
 END_TEST
 
-START_TEST(a_cut_message_does_not_hold_back_the_next)
+START_TEST(a_cut_message_does_not_delay_the_next)
 {
 	passes_as("\xe2\x9c\n.", "\xef\xbf\xbd\xef\xbf\xbd\n.");
 	passes_as("\xf0\n", "\xef\xbf\xbd\n");
@@ -200,7 +200,7 @@ int main(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, a_stream_keeps_text_lines_and_colours);
 	tcase_add_test(t, a_stream_shows_what_would_steer_a_terminal);
-	tcase_add_test(t, a_cut_message_does_not_hold_back_the_next);
+	tcase_add_test(t, a_cut_message_does_not_delay_the_next);
 	tcase_add_test(t, no_colour_hides_the_lines_that_follow);
 	tcase_add_test(t, bytes_of_any_kind_leave_nothing_that_steers);
 	tcase_add_test(t, nothing_changes_the_order_of_a_line);

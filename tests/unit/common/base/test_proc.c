@@ -33,7 +33,7 @@ END_TEST
 static const char *const nasty[] = { "a) R 1 (b", ")", "((", "", " ", "x\ny", "\xff\xfe",
 	"fifteen letters", ") Z 0 0 0 0" };
 
-START_TEST(a_name_may_hold_anything)
+START_TEST(a_name_may_contain_any_character)
 {
 	int fds[2], hold[2];
 	struct proc_stat p;
@@ -138,7 +138,7 @@ static void check_family(struct proc_stat *procs)
 			ck_assert_int_ne(procs[i].ppid, procs[k].pid);
 }
 
-START_TEST(descendants_are_found_in_whatever_order_they_are_listed)
+START_TEST(descendants_are_found_in_any_order_of_the_list)
 {
 	unsigned seed = 12345;
 
@@ -310,7 +310,7 @@ START_TEST(the_tail_of_a_long_entry_is_no_entry)
 }
 END_TEST
 
-START_TEST(a_process_amid_execve_is_not_taken_for_one_without_the_entry)
+START_TEST(a_process_within_execve_does_not_count_as_one_without_the_entry)
 {
 	/* It executes itself again and again, with one environment: long, for the kernel to take
 	 * its time, and for those who read it to need more than one piece. */
@@ -416,11 +416,12 @@ int main(void)
 	int failed;
 
 	tcase_add_test(t, a_process_reads_itself);
-	tcase_add_loop_test(t, a_name_may_hold_anything, 0, sizeof(nasty) / sizeof(nasty[0]));
+	tcase_add_loop_test(
+		t, a_name_may_contain_any_character, 0, sizeof(nasty) / sizeof(nasty[0]));
 	tcase_add_test(t, a_dead_child_is_a_zombie_until_it_is_waited_for);
 	tcase_add_test(t, impossible_pids_are_no_processes);
 	tcase_add_test(t, all_processes_are_listed_once);
-	tcase_add_test(t, descendants_are_found_in_whatever_order_they_are_listed);
+	tcase_add_test(t, descendants_are_found_in_any_order_of_the_list);
 	tcase_add_test(t, a_loop_through_the_root_ends);
 	tcase_add_test(t, those_below_a_process_are_found_by_all_its_threads);
 	tcase_add_test(t, an_entry_of_the_environment_is_compared_whole);
@@ -429,7 +430,7 @@ int main(void)
 	tcase_add_test(t, a_signal_reaches_the_process_that_was_read_and_no_other);
 	tcase_add_test(t, the_owner_of_a_process_that_shows_nothing_is_known);
 	tcase_add_test(t, nothing_is_in_a_cgroup_that_is_not_there);
-	tcase_add_test(t, a_process_amid_execve_is_not_taken_for_one_without_the_entry);
+	tcase_add_test(t, a_process_within_execve_does_not_count_as_one_without_the_entry);
 	if (!under_valgrind()) /* it has no pidfd_open() */
 		tcase_add_test(t, a_pidfd_tells_the_end_and_never_hits_a_stranger);
 	suite_add_tcase(s, t);

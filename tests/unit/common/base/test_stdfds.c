@@ -55,7 +55,7 @@ static int look(int mask, bool tell, int file)
 	return 0;
 }
 
-START_TEST(whatever_is_closed_is_the_null_device_and_nothing_else_is)
+START_TEST(only_closed_standard_descriptors_become_the_null_device)
 {
 	int held = memfd_create("stdfds", MFD_CLOEXEC), high, status;
 
@@ -83,7 +83,7 @@ int main(void)
 	SRunner *r;
 	int failed;
 
-	tcase_add_test(t, whatever_is_closed_is_the_null_device_and_nothing_else_is);
+	tcase_add_test(t, only_closed_standard_descriptors_become_the_null_device);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

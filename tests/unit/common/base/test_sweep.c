@@ -177,7 +177,7 @@ static struct child start_hidden(bool fresh, bool stay)
 	return c;
 }
 
-START_TEST(a_process_that_hides_its_environment_holds_up_no_sweep)
+START_TEST(a_process_that_hides_its_environment_delays_no_sweep)
 {
 	struct child hidden = start_hidden(true, false), c = start(entry);
 	struct timespec before, after;
@@ -224,7 +224,7 @@ static pid_t start_guard(struct child below[2], uint64_t *ret_ticks)
 	return pid;
 }
 
-START_TEST(all_below_the_guard_is_killed_whatever_can_be_read_of_it)
+START_TEST(every_process_below_the_guard_is_killed_even_if_unreadable)
 {
 	struct sweep_target target = { .run = run, .uid = getuid() };
 	struct child below[2], stranger = start_hidden(true, false);
@@ -288,7 +288,7 @@ static pid_t ring(void)
 	return pid;
 }
 
-START_TEST(a_process_within_execve_is_found_in_a_later_look)
+START_TEST(a_process_within_execve_is_found_in_a_later_pass)
 {
 	_cleanup_(sweep_freep) struct sweep *s = NULL;
 	int n;
@@ -316,7 +316,7 @@ START_TEST(a_cgroup_that_is_not_there_does_not_hurt)
 }
 END_TEST
 
-START_TEST(all_of_the_cgroup_is_killed_whatever_its_environment)
+START_TEST(every_process_of_the_cgroup_is_killed_with_any_environment)
 {
 	_cleanup_(cgroup_freep) struct cgroup *group = NULL;
 	_cleanup_close_ int procs = -1;
@@ -365,13 +365,13 @@ int main(int argc, char **argv)
 	tcase_add_test(t, a_process_of_another_user_lives_on);
 	tcase_add_test(t, the_caller_itself_is_spared);
 	tcase_add_test(t, a_zombie_is_not_counted);
-	tcase_add_test(t, a_process_that_hides_its_environment_holds_up_no_sweep);
-	tcase_add_test(t, all_below_the_guard_is_killed_whatever_can_be_read_of_it);
+	tcase_add_test(t, a_process_that_hides_its_environment_delays_no_sweep);
+	tcase_add_test(t, every_process_below_the_guard_is_killed_even_if_unreadable);
 	tcase_add_test(t, the_session_of_a_guard_that_died_gives_its_processes_away);
 	tcase_add_test(t, a_process_that_has_the_guards_number_by_now_is_left_alone);
-	tcase_add_test(t, a_process_within_execve_is_found_in_a_later_look);
+	tcase_add_test(t, a_process_within_execve_is_found_in_a_later_pass);
 	tcase_add_test(t, a_cgroup_that_is_not_there_does_not_hurt);
-	tcase_add_test(t, all_of_the_cgroup_is_killed_whatever_its_environment);
+	tcase_add_test(t, every_process_of_the_cgroup_is_killed_with_any_environment);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -189,7 +189,7 @@ static void model_step(void)
 	waits[pair] = false;
 }
 
-START_TEST(pairs_run_once_in_order_whatever_is_posted_and_cancelled)
+START_TEST(random_pairs_run_once_and_in_order)
 {
 	for (int i = 0; i < MODEL_STEPS; i++) {
 		model_step();
@@ -524,7 +524,7 @@ START_TEST(a_timer_that_arms_itself_starves_no_other)
 END_TEST
 
 /* What becomes ready while it waits for its turn comes first, too. */
-START_TEST(it_runs_behind_what_is_ready_and_before_what_is_deferred)
+START_TEST(it_runs_after_ready_descriptors_and_before_deferred_calls)
 {
 	int fds[2];
 
@@ -555,7 +555,7 @@ START_TEST(they_run_in_the_order_in_which_they_were_armed)
 }
 END_TEST
 
-START_TEST(a_turn_begins_with_what_waited_for_it)
+START_TEST(a_turn_begins_with_functions_armed_for_it)
 {
 	uint64_t before = loop_turn(loop);
 
@@ -673,9 +673,9 @@ static TCase *agains(void)
 	tcase_add_test(t, an_armed_function_runs_once_in_the_next_turn);
 	tcase_add_test(t, the_turn_in_which_it_runs_does_not_wait);
 	tcase_add_test(t, a_timer_that_arms_itself_starves_no_other);
-	tcase_add_test(t, it_runs_behind_what_is_ready_and_before_what_is_deferred);
+	tcase_add_test(t, it_runs_after_ready_descriptors_and_before_deferred_calls);
 	tcase_add_test(t, they_run_in_the_order_in_which_they_were_armed);
-	tcase_add_test(t, a_turn_begins_with_what_waited_for_it);
+	tcase_add_test(t, a_turn_begins_with_functions_armed_for_it);
 	tcase_add_loop_test(t, a_function_armed_by_another_runs_in_the_next_turn, 0, 2);
 	tcase_add_test(t, a_freed_function_does_not_run_and_makes_no_turn);
 	tcase_add_test(t, a_turn_that_nothing_is_armed_for_waits);
@@ -699,7 +699,7 @@ int main(void)
 	tcase_add_test(t, a_call_that_posts_itself_does_not_starve_descriptors);
 	tcase_add_test(t, functions_posted_before_the_first_turn_run_behind_ready_events);
 	tcase_add_test(t, a_long_chain_of_deferred_calls_ends_without_waiting);
-	tcase_add_test(t, pairs_run_once_in_order_whatever_is_posted_and_cancelled);
+	tcase_add_test(t, random_pairs_run_once_and_in_order);
 	tcase_add_test(t, posting_costs_the_same_however_many_wait);
 	tcase_add_test(t, quitting_runs_what_was_deferred);
 	tcase_add_test(t, quitting_before_running_returns_at_once_and_the_first_code_counts);

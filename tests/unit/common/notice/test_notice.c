@@ -71,7 +71,7 @@ START_TEST(gce_is_asked_at_once_and_then_waited_for)
 }
 END_TEST
 
-START_TEST(a_termination_for_maintenance_is_told_once_an_hour_ahead_with_a_gpu)
+START_TEST(a_termination_for_maintenance_is_reported_once_an_hour_ahead_with_a_gpu)
 {
 	begin(&notice_gce_maintenance);
 	m.gpu = _i;
@@ -90,7 +90,7 @@ START_TEST(a_termination_for_maintenance_is_told_once_an_hour_ahead_with_a_gpu)
 }
 END_TEST
 
-START_TEST(a_notice_that_is_up_at_the_first_look_has_no_deadline)
+START_TEST(a_notice_in_the_first_answer_has_no_deadline)
 {
 	begin(_i ? &notice_gce_maintenance : &notice_gce_preempted);
 	no_answer();
@@ -104,7 +104,7 @@ START_TEST(a_notice_that_is_up_at_the_first_look_has_no_deadline)
 }
 END_TEST
 
-START_TEST(a_live_migration_is_no_notice_and_said_once)
+START_TEST(a_live_migration_is_no_notice_and_gets_one_message)
 {
 	begin(&notice_gce_maintenance);
 	answer(200, "MIGRATE_ON_HOST_MAINTENANCE");
@@ -196,7 +196,7 @@ END_TEST
 
 /* Failures of any server */
 
-START_TEST(a_server_that_is_silent_is_asked_more_and_more_seldom_and_warned_of_once)
+START_TEST(a_silent_server_is_asked_less_and_less_often_with_one_warning)
 {
 	static const int64_t waits[] = { 1, 2, 4, 8, 16, 32, 60, 60, 60 };
 
@@ -264,7 +264,7 @@ START_TEST(aws_is_asked_with_a_token_for_both_each_round)
 }
 END_TEST
 
-START_TEST(an_action_of_aws_has_its_time_and_is_told_once)
+START_TEST(an_action_of_aws_has_its_time_and_is_reported_once)
 {
 	aws_begin();
 	answer(200, "{\"action\": \"terminate\", \"time\": \"2023-11-14T22:15:20Z\"}");
@@ -304,7 +304,7 @@ START_TEST(a_recommendation_of_aws_has_no_deadline_and_does_not_hide_an_action)
 }
 END_TEST
 
-START_TEST(both_of_aws_at_once_are_both_told)
+START_TEST(both_notices_of_aws_at_once_are_reported)
 {
 	aws_begin();
 	answer(200, "{\"action\": \"terminate\", \"time\": \"2023-11-14T22:15:20Z\"}");
@@ -315,7 +315,7 @@ START_TEST(both_of_aws_at_once_are_both_told)
 }
 END_TEST
 
-START_TEST(a_token_that_is_refused_is_asked_for_anew_and_then_it_is_a_failure)
+START_TEST(a_refused_token_is_replaced_and_a_second_refusal_is_a_failure)
 {
 	aws_begin();
 	answer(401, "");
@@ -339,7 +339,7 @@ START_TEST(a_token_that_is_refused_is_asked_for_anew_and_then_it_is_a_failure)
 }
 END_TEST
 
-START_TEST(a_token_that_is_refused_within_a_round_is_asked_for_anew_once)
+START_TEST(a_token_refused_within_a_poll_is_replaced_once)
 {
 	aws_begin();
 	answer(404, "");
@@ -488,7 +488,7 @@ static void events(const char *one, const char *two)
 #define LATER "Tue, 14 Nov 2023 22:15:20 GMT"
 #define SOONER "Tue, 14 Nov 2023 22:14:20 GMT"
 
-START_TEST(azure_wakes_up_once)
+START_TEST(azures_first_answer_may_take_long_and_later_ones_not)
 {
 	azure_begin();
 	events("", "");
@@ -500,7 +500,7 @@ END_TEST
 
 static const char *const ends[] = { "Preempt", "Terminate", "Reboot", "Redeploy" };
 
-START_TEST(each_end_that_azure_schedules_is_told_once)
+START_TEST(each_end_that_azure_schedules_is_reported_once)
 {
 	const char *e = event("A-1", ends[_i], "TRAINER_3", LATER);
 
@@ -525,7 +525,7 @@ START_TEST(an_event_of_another_machine_is_none_of_this_one)
 }
 END_TEST
 
-START_TEST(a_freeze_is_no_notice_and_said_once)
+START_TEST(a_freeze_is_no_notice_and_gets_one_message)
 {
 	const char *e = event("F-1", "Freeze", "trainer_3", LATER);
 
@@ -537,7 +537,7 @@ START_TEST(a_freeze_is_no_notice_and_said_once)
 }
 END_TEST
 
-START_TEST(of_two_events_both_are_told_the_earlier_first)
+START_TEST(of_two_events_both_are_reported_the_earlier_first)
 {
 	const char *a = event("A-1", "Reboot", "trainer_3", LATER),
 		   *b = event("B-2", "Preempt", "trainer_3", SOONER);
@@ -605,7 +605,7 @@ END_TEST
 
 /* Shared */
 
-START_TEST(more_events_than_are_remembered_are_told_again_rather_than_never)
+START_TEST(more_events_than_are_remembered_are_reported_twice_rather_than_never)
 {
 	char id[16];
 
@@ -710,28 +710,28 @@ static void add_clouds(TCase *t)
 {
 	tcase_add_test(t, gce_is_asked_at_once_and_then_waited_for);
 	tcase_add_loop_test(
-		t, a_termination_for_maintenance_is_told_once_an_hour_ahead_with_a_gpu, 0, 2);
-	tcase_add_loop_test(t, a_notice_that_is_up_at_the_first_look_has_no_deadline, 0, 2);
-	tcase_add_test(t, a_live_migration_is_no_notice_and_said_once);
+		t, a_termination_for_maintenance_is_reported_once_an_hour_ahead_with_a_gpu, 0, 2);
+	tcase_add_loop_test(t, a_notice_in_the_first_answer_has_no_deadline, 0, 2);
+	tcase_add_test(t, a_live_migration_is_no_notice_and_gets_one_message);
 	tcase_add_test(t, a_preempted_machine_of_gce_has_thirty_seconds);
 	tcase_add_loop_test(t, a_server_that_lies_gives_no_notice_of_gce, 0, COUNT(gce_lies));
 	tcase_add_loop_test(t, without_a_plain_etag_the_server_is_polled, 0, COUNT(bad_etags));
 	tcase_add_test(t, a_server_that_does_not_hold_its_answer_back_is_not_asked_without_pause);
 	tcase_add_test(t, aws_is_asked_with_a_token_for_both_each_round);
-	tcase_add_test(t, an_action_of_aws_has_its_time_and_is_told_once);
+	tcase_add_test(t, an_action_of_aws_has_its_time_and_is_reported_once);
 	tcase_add_test(t, a_recommendation_of_aws_has_no_deadline_and_does_not_hide_an_action);
-	tcase_add_test(t, both_of_aws_at_once_are_both_told);
-	tcase_add_test(t, a_token_that_is_refused_is_asked_for_anew_and_then_it_is_a_failure);
-	tcase_add_test(t, a_token_that_is_refused_within_a_round_is_asked_for_anew_once);
+	tcase_add_test(t, both_notices_of_aws_at_once_are_reported);
+	tcase_add_test(t, a_refused_token_is_replaced_and_a_second_refusal_is_a_failure);
+	tcase_add_test(t, a_token_refused_within_a_poll_is_replaced_once);
 	tcase_add_test(t, a_token_is_renewed_in_time);
 	tcase_add_loop_test(t, a_server_without_tokens_is_asked_without, 0, COUNT(no_token));
 	tcase_add_loop_test(t, an_invalid_token_is_not_used, 0, COUNT(bad_tokens));
 	tcase_add_loop_test(t, a_server_that_lies_gives_no_notice_of_aws, 0, COUNT(aws_lies));
-	tcase_add_test(t, azure_wakes_up_once);
-	tcase_add_loop_test(t, each_end_that_azure_schedules_is_told_once, 0, COUNT(ends));
+	tcase_add_test(t, azures_first_answer_may_take_long_and_later_ones_not);
+	tcase_add_loop_test(t, each_end_that_azure_schedules_is_reported_once, 0, COUNT(ends));
 	tcase_add_test(t, an_event_of_another_machine_is_none_of_this_one);
-	tcase_add_test(t, a_freeze_is_no_notice_and_said_once);
-	tcase_add_test(t, of_two_events_both_are_told_the_earlier_first);
+	tcase_add_test(t, a_freeze_is_no_notice_and_gets_one_message);
+	tcase_add_test(t, of_two_events_both_are_reported_the_earlier_first);
 	tcase_add_test(t, an_event_that_has_begun_is_now);
 	tcase_add_loop_test(t, a_server_that_lies_gives_no_notice_of_azure, 0, COUNT(azure_lies));
 	tcase_add_test(t, without_a_name_no_event_is_believed);
@@ -745,10 +745,10 @@ int main(void)
 	int failed;
 
 	add_clouds(t);
-	tcase_add_test(
-		shared, a_server_that_is_silent_is_asked_more_and_more_seldom_and_warned_of_once);
+	tcase_add_test(shared, a_silent_server_is_asked_less_and_less_often_with_one_warning);
 	tcase_add_test(shared, a_failure_takes_no_notice_back);
-	tcase_add_test(shared, more_events_than_are_remembered_are_told_again_rather_than_never);
+	tcase_add_test(
+		shared, more_events_than_are_remembered_are_reported_twice_rather_than_never);
 	tcase_add_loop_test(shared, times_of_iso_8601_are_read, 0, COUNT(isos));
 	tcase_add_loop_test(shared, times_of_http_are_read, 0, COUNT(https));
 	tcase_add_loop_test(shared, an_endpoint_is_an_address_and_never_a_name_to_be_resolved, 0,

@@ -125,7 +125,7 @@ static void wait_platform(void)
 		loop_run_once(loop, true);
 }
 
-START_TEST(nothing_is_asked_before_somebody_wants_it)
+START_TEST(no_server_is_asked_before_a_source_is_wanted)
 {
 	turns(5);
 	ck_assert_int_eq(server.requests, 0);
@@ -201,7 +201,7 @@ START_TEST(a_wanted_source_is_watched_and_reported_once)
 }
 END_TEST
 
-START_TEST(a_cloud_whose_server_comes_later_is_found_and_the_gap_said_once)
+START_TEST(a_cloud_whose_server_comes_later_is_found_with_one_warning)
 {
 	google = false;
 	noticer_want(noticer, SPEC_NOTICE_CLOUD);
@@ -222,7 +222,7 @@ START_TEST(a_cloud_whose_server_comes_later_is_found_and_the_gap_said_once)
 }
 END_TEST
 
-START_TEST(a_cloud_that_nobody_wants_any_more_is_not_looked_for_again)
+START_TEST(an_unwanted_cloud_is_not_detected_again)
 {
 	google = false;
 	noticer_want(noticer, SPEC_NOTICE_CLOUD);
@@ -318,8 +318,8 @@ static void add_curl(TCase *t)
 {
 	tcase_add_loop_test(t, where_the_firmware_is_silent_all_are_asked, 0, 3);
 	tcase_add_loop_test(t, a_wanted_source_is_watched_and_reported_once, 0, 2);
-	tcase_add_test(t, a_cloud_whose_server_comes_later_is_found_and_the_gap_said_once);
-	tcase_add_test(t, a_cloud_that_nobody_wants_any_more_is_not_looked_for_again);
+	tcase_add_test(t, a_cloud_whose_server_comes_later_is_found_with_one_warning);
+	tcase_add_test(t, an_unwanted_cloud_is_not_detected_again);
 	tcase_add_test(t, a_later_listener_hears_of_notices_that_are_up);
 	tcase_add_test(t, a_callback_of_a_notice_may_free_all);
 	tcase_add_test(t, a_server_that_is_gone_fails_and_is_said);
@@ -340,7 +340,7 @@ static void load(void)
 
 #else
 
-START_TEST(without_libcurl_what_is_wanted_fails_and_is_said)
+START_TEST(without_libcurl_wanted_sources_fail_with_a_message)
 {
 	noticer_want(noticer, SPEC_NOTICE_GCE);
 	while (strcmp(state_of("gce"), "failing"))
@@ -364,7 +364,7 @@ END_TEST
 
 static void add_curl(TCase *t)
 {
-	tcase_add_test(t, without_libcurl_what_is_wanted_fails_and_is_said);
+	tcase_add_test(t, without_libcurl_wanted_sources_fail_with_a_message);
 }
 
 static void load(void)
@@ -383,7 +383,7 @@ int main(void)
 	setenv("ELASTICD_METADATA_TIMEOUT", "10m", 1);
 	load();
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, nothing_is_asked_before_somebody_wants_it);
+	tcase_add_test(t, no_server_is_asked_before_a_source_is_wanted);
 	tcase_add_test(t, the_firmware_decides_without_the_network);
 	tcase_add_test(t, a_listener_that_forgets_hears_no_more);
 	add_curl(t);

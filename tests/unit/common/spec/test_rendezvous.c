@@ -234,7 +234,7 @@ static const struct {
 		"rendezvous.tls: expected `token_file` or certificates, got both" },
 };
 
-START_TEST(what_several_hosts_lack_is_one_error_that_names_the_key)
+START_TEST(a_missing_key_of_several_hosts_is_one_error_that_names_it)
 {
 	_cleanup_free_ char *text = document_text(refused[_i].section);
 	_cleanup_json_ json_t *doc = J(text);
@@ -277,7 +277,7 @@ int main(void)
 	tcase_add_test(t, every_key_reaches_its_field);
 	tcase_add_loop_test(t, the_backend_follows_from_what_is_given, 0, N(backends));
 	tcase_add_loop_test(
-		t, what_several_hosts_lack_is_one_error_that_names_the_key, 0, N(refused));
+		t, a_missing_key_of_several_hosts_is_one_error_that_names_it, 0, N(refused));
 	tcase_add_test(t, numbers_of_hosts_are_read_whole);
 	suite_add_tcase(suite, t);
 	runner = srunner_create(suite);

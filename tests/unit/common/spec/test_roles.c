@@ -279,7 +279,7 @@ START_TEST(missing_keys_of_roles_and_sections_have_their_defaults)
 }
 END_TEST
 
-START_TEST(three_misses_are_the_end_where_beats_are_looked_for)
+START_TEST(with_a_heartbeat_period_three_misses_are_the_default)
 {
 	_cleanup_(spec_freep) struct spec *s =
 		parse(DOC("{" A "}", ",'heartbeat':{'period':'1s'}"));
@@ -352,7 +352,7 @@ END_TEST
 
 static char root[] = "/tmp/elasticd-test-XXXXXX";
 
-START_TEST(devices_that_are_looked_for_are_those_of_the_variable_or_the_host)
+START_TEST(auto_devices_are_those_of_the_variable_or_the_host)
 {
 	_cleanup_free_ char *dev = NULL, *gpu = NULL;
 	struct error err = { 0 };
@@ -438,11 +438,11 @@ int main(void)
 		t, a_document_with_its_defaults_reads_back_as_the_same, 0, N(documents));
 	tcase_add_test(t, a_leaders_grace_is_three_seconds_where_it_is_left_out);
 	tcase_add_test(t, missing_keys_of_roles_and_sections_have_their_defaults);
-	tcase_add_test(t, three_misses_are_the_end_where_beats_are_looked_for);
+	tcase_add_test(t, with_a_heartbeat_period_three_misses_are_the_default);
 	tcase_add_test(t, values_of_heartbeat_leader_and_devices_reach_their_fields);
 	tcase_add_test(t, a_role_named_evaluator_is_one_unless_it_is_said);
 	tcase_add_test(t, tf_config_is_there_where_it_is_asked_for_or_there_are_several_roles);
-	tcase_add_test(t, devices_that_are_looked_for_are_those_of_the_variable_or_the_host);
+	tcase_add_test(t, auto_devices_are_those_of_the_variable_or_the_host);
 	tcase_add_test(t, found_devices_are_counted_against_the_workers);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

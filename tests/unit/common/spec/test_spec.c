@@ -133,7 +133,7 @@ static void assert_refused(const struct spec_row *row, json_t *value)
 			"%s as %s: \"%s\" does not begin with its field", path, text, err.text);
 }
 
-START_TEST(a_key_takes_what_it_is_for)
+START_TEST(a_key_accepts_its_values)
 {
 	_cleanup_json_ json_t *good = J(rows[_i].good);
 
@@ -224,7 +224,7 @@ static const char *const unknown[] = { "zzz", "preemption.zzz", "queue.zzz", "ro
 	"resources.devices.zzz", "resources.gpus", "rendezvous.zzz", "rendezvous.tls.zzz",
 	"rendezvous.colour", "compat.zzz" };
 
-START_TEST(a_key_that_nobody_knows_is_refused_by_path)
+START_TEST(an_unknown_key_is_refused_by_path)
 {
 	struct spec_row row = { .path = unknown[_i] };
 	_cleanup_json_ json_t *doc = doc_with(&row, json_object());
@@ -766,11 +766,11 @@ int main(void)
 	SRunner *r;
 	int failed;
 
-	tcase_add_loop_test(t, a_key_takes_what_it_is_for, 0, N(rows));
+	tcase_add_loop_test(t, a_key_accepts_its_values, 0, N(rows));
 	tcase_add_loop_test(t, a_key_refuses_wrong_types_and_values_by_path, 0, N(rows));
 	tcase_add_test(t, every_key_has_a_row_and_every_row_a_key);
 	tcase_add_test(t, a_misspelt_key_is_refused_by_path_with_the_nearest_one);
-	tcase_add_loop_test(t, a_key_that_nobody_knows_is_refused_by_path, 0, N(unknown));
+	tcase_add_loop_test(t, an_unknown_key_is_refused_by_path, 0, N(unknown));
 	tcase_add_loop_test(
 		t, an_error_says_where_what_was_expected_and_what_was_there, 0, N(messages));
 	tcase_add_test(t, missing_keys_have_their_defaults);

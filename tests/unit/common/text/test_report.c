@@ -180,7 +180,7 @@ START_TEST(the_end_of_stderr_belongs_to_the_root_cause_and_is_limited)
 }
 END_TEST
 
-START_TEST(a_broken_error_file_is_told)
+START_TEST(a_broken_error_file_is_reported)
 {
 	_cleanup_free_ char *t = format("[{" BASE "\"exit\":{\"code\":1},\"error_file\":\"/e\","
 					"\"error_file_problem\":\"not JSON\"}]");
@@ -275,7 +275,7 @@ int main(void)
 	tcase_add_test(tc, other_failures_follow_and_collateral_comes_last_in_one_line_each);
 	tcase_add_test(tc, collateral_alone_is_never_a_root_cause);
 	tcase_add_test(tc, the_end_of_stderr_belongs_to_the_root_cause_and_is_limited);
-	tcase_add_test(tc, a_broken_error_file_is_told);
+	tcase_add_test(tc, a_broken_error_file_is_reported);
 	tcase_add_test(tc, a_worker_cannot_steer_the_terminal);
 	tcase_add_test(tc, nonsense_is_survived);
 	tcase_add_test(tc, colour_is_only_there_when_asked_for);

@@ -189,7 +189,7 @@ START_TEST(calls_that_have_come_are_handled_before_what_comes_after_them)
 }
 END_TEST
 
-START_TEST(what_is_no_call_ends_it_there)
+START_TEST(a_message_that_is_no_call_ends_the_connection_there)
 {
 	ends_first = true;
 	call("no call");
@@ -338,7 +338,7 @@ START_TEST(an_answer_that_was_kept_back_for_an_earlier_one_waits_like_others)
 }
 END_TEST
 
-START_TEST(an_answer_that_will_not_hold_is_not_given)
+START_TEST(an_answer_whose_promise_is_lost_is_not_sent)
 {
 	setup_promising();
 	ends_first = true;
@@ -385,7 +385,7 @@ int main(void)
 	tcase_add_test(t, streams_pause_while_the_carrier_takes_nothing);
 	tcase_add_test(t, calls_are_gone_when_the_peer_is);
 	tcase_add_test(t, calls_that_have_come_are_handled_before_what_comes_after_them);
-	tcase_add_test(t, what_is_no_call_ends_it_there);
+	tcase_add_test(t, a_message_that_is_no_call_ends_the_connection_there);
 	tcase_add_test(t, a_peer_that_sends_no_more_gets_its_answers);
 	tcase_add_test(t, the_server_tells_the_carrier_of_the_end);
 	tcase_add_test(t, the_end_of_the_server_ends_it);
@@ -393,7 +393,7 @@ int main(void)
 	tcase_add_test(t, an_answer_waits_until_what_it_promises_is_kept);
 	tcase_add_test(t, answers_of_other_interfaces_do_not_wait);
 	tcase_add_test(t, an_answer_that_was_kept_back_for_an_earlier_one_waits_like_others);
-	tcase_add_test(t, an_answer_that_will_not_hold_is_not_given);
+	tcase_add_test(t, an_answer_whose_promise_is_lost_is_not_sent);
 	tcase_add_test(t, a_carrier_that_takes_no_more_gets_what_may_leave_and_no_more);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

@@ -166,7 +166,7 @@ START_TEST(a_callback_may_free_the_client_while_the_connection_breaks)
 }
 END_TEST
 
-START_TEST(last_words_are_heard_though_nothing_can_be_sent)
+START_TEST(the_last_answers_are_read_though_nothing_can_be_sent)
 {
 	int fd = bare_peer(NULL);
 
@@ -196,7 +196,7 @@ START_TEST(an_invalid_answer_breaks_the_connection)
 }
 END_TEST
 
-START_TEST(an_answer_that_nobody_asked_for_breaks_the_connection)
+START_TEST(an_answer_without_a_call_breaks_the_connection)
 {
 	int fd = bare_peer(NULL);
 
@@ -491,7 +491,7 @@ static void on_dear(void *arg, const char *error, json_t *parameters, bool conti
 }
 
 /* Whether or not the callback frees its client. */
-START_TEST(dear_answers_of_one_account_share_its_time_in_each_turn)
+START_TEST(costly_answers_of_one_account_share_its_time_in_each_turn)
 {
 	struct varlink_client *c[8];
 	int fds[8];
@@ -596,7 +596,7 @@ START_TEST(a_blocking_caller_gets_answers_errors_and_streams)
 }
 END_TEST
 
-START_TEST(a_blocking_caller_hears_the_end_after_what_came_before)
+START_TEST(a_blocking_caller_gets_all_answers_before_the_end)
 {
 	_cleanup_(varlink_sync_freep) struct varlink_sync *c = NULL;
 
@@ -654,9 +654,9 @@ static void add_client_tests(Suite *s)
 	tcase_add_test(t, a_callback_may_free_the_client);
 	tcase_add_test(t, open_calls_hear_that_the_connection_broke);
 	tcase_add_test(t, a_callback_may_free_the_client_while_the_connection_breaks);
-	tcase_add_test(t, last_words_are_heard_though_nothing_can_be_sent);
+	tcase_add_test(t, the_last_answers_are_read_though_nothing_can_be_sent);
 	tcase_add_test(t, an_invalid_answer_breaks_the_connection);
-	tcase_add_test(t, an_answer_that_nobody_asked_for_breaks_the_connection);
+	tcase_add_test(t, an_answer_without_a_call_breaks_the_connection);
 	tcase_add_test(t, an_answer_may_leave_out_its_parameters);
 	tcase_add_test(t, received_answers_are_handed_out_on_request);
 	tcase_add_test(t, catching_up_inside_a_callback_changes_no_order);
@@ -674,11 +674,11 @@ static void add_sync_tests(Suite *s)
 	tcase_add_test(t, an_answer_that_has_begun_and_does_not_come_ends_its_connection_alone);
 	tcase_add_test(t, each_answer_of_a_stream_has_its_own_time);
 	tcase_add_test(t, an_answer_that_comes_byte_by_byte_ends_where_there_is_no_room_for_it);
-	tcase_add_loop_test(t, dear_answers_of_one_account_share_its_time_in_each_turn, 0, 2);
+	tcase_add_loop_test(t, costly_answers_of_one_account_share_its_time_in_each_turn, 0, 2);
 	tcase_add_test(t, an_answer_of_more_values_than_may_be_is_an_error_and_the_last);
 	tcase_add_test(t, answers_that_wait_for_their_turn_can_be_fetched_for_a_time);
 	tcase_add_test(t, a_blocking_caller_gets_answers_errors_and_streams);
-	tcase_add_test(t, a_blocking_caller_hears_the_end_after_what_came_before);
+	tcase_add_test(t, a_blocking_caller_gets_all_answers_before_the_end);
 	tcase_add_test(t, a_signal_interrupts_receiving_and_nothing_is_lost);
 	suite_add_tcase(s, t);
 }

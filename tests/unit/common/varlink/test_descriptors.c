@@ -36,7 +36,7 @@ static void teardown(void)
 }
 
 /* The end of a pipe that is given; who has the other one sees when the last copy is closed. */
-static int new_gift(int *ret_watch)
+static int new_descriptor(int *ret_watch)
 {
 	int p[2];
 
@@ -67,7 +67,7 @@ static void ask(const char *method)
 
 START_TEST(one_comes_with_its_call)
 {
-	int watched, gift = new_gift(&watched), fd;
+	int watched, gift = new_descriptor(&watched), fd;
 	ino_t expected = inode(gift);
 
 	varlink_client_send_descriptor(client, gift);
@@ -86,7 +86,7 @@ START_TEST(it_is_there_for_later_calls_and_for_no_other_connection)
 {
 	int watched, peer = new_peer();
 
-	varlink_client_send_descriptor(client, new_gift(&watched));
+	varlink_client_send_descriptor(client, new_descriptor(&watched));
 	ask(DEMO "Keep");
 	turn();
 	ask(DEMO "Keep");
@@ -102,7 +102,7 @@ END_TEST
 
 START_TEST(where_one_cannot_be_sent_its_calls_go_alone)
 {
-	int watched, gift = new_gift(&watched);
+	int watched, gift = new_descriptor(&watched);
 
 	close(gift);
 	varlink_client_send_descriptor(client, gift);
@@ -120,7 +120,7 @@ START_TEST(the_next_one_replaces_it)
 	int watched[2];
 
 	for (int i = 0; i < 2; i++) {
-		varlink_client_send_descriptor(client, new_gift(&watched[i]));
+		varlink_client_send_descriptor(client, new_descriptor(&watched[i]));
 		ask(DEMO "Keep");
 		turn();
 	}
@@ -131,12 +131,12 @@ START_TEST(the_next_one_replaces_it)
 }
 END_TEST
 
-START_TEST(a_holder_that_has_not_left_is_replaced_and_closed)
+START_TEST(a_second_descriptor_replaces_the_waiting_one)
 {
 	int watched[2];
 
-	varlink_client_send_descriptor(client, new_gift(&watched[0]));
-	varlink_client_send_descriptor(client, new_gift(&watched[1]));
+	varlink_client_send_descriptor(client, new_descriptor(&watched[0]));
+	varlink_client_send_descriptor(client, new_descriptor(&watched[1]));
 	ck_assert(is_closed(watched[0]));
 	client = varlink_client_free(client);
 	ck_assert(is_closed(watched[1]));
@@ -149,7 +149,7 @@ START_TEST(it_goes_with_its_connection)
 {
 	int watched;
 
-	varlink_client_send_descriptor(client, new_gift(&watched));
+	varlink_client_send_descriptor(client, new_descriptor(&watched));
 	ask(DEMO "Keep");
 	turn();
 	ck_assert(!is_closed(watched));
@@ -160,13 +160,13 @@ START_TEST(it_goes_with_its_connection)
 }
 END_TEST
 
-START_TEST(a_call_comes_whole_with_it)
+START_TEST(a_call_arrives_whole_with_its_descriptor)
 {
 	int watched;
 
 	for (int i = 0; i < 3; i++)
 		ask(DEMO "Keep");
-	varlink_client_send_descriptor(client, new_gift(&watched));
+	varlink_client_send_descriptor(client, new_descriptor(&watched));
 	turn();
 	ck_assert_int_eq(n_kept, 3);
 	ck_assert(!is_closed(watched));
@@ -187,7 +187,7 @@ START_TEST(of_several_one_comes)
 	int peer = new_peer(), watched[3], gifts[3], open = 0;
 
 	for (int i = 0; i < 3; i++)
-		gifts[i] = new_gift(&watched[i]);
+		gifts[i] = new_descriptor(&watched[i]);
 	h->cmsg_level = SOL_SOCKET;
 	h->cmsg_type = SCM_RIGHTS;
 	h->cmsg_len = CMSG_LEN(sizeof(gifts));
@@ -214,7 +214,7 @@ START_TEST(a_server_that_wants_none_gets_none)
 	int watched;
 
 	begin(false);
-	varlink_client_send_descriptor(client, new_gift(&watched));
+	varlink_client_send_descriptor(client, new_descriptor(&watched));
 	ask(DEMO "Keep");
 	turn();
 	ck_assert_int_eq(n_kept, 1);
@@ -245,7 +245,7 @@ START_TEST(a_connection_that_is_closed_ends_for_its_peer_although_others_have_th
 }
 END_TEST
 
-START_TEST(the_end_of_the_server_is_no_end_for_who_was_handed_on)
+START_TEST(the_end_of_the_server_leaves_a_handed_on_client_connected)
 {
 	int peer = new_peer(), copy = handed(peer);
 
@@ -285,13 +285,13 @@ int main(void)
 	tcase_add_test(t, it_is_there_for_later_calls_and_for_no_other_connection);
 	tcase_add_test(t, where_one_cannot_be_sent_its_calls_go_alone);
 	tcase_add_test(t, the_next_one_replaces_it);
-	tcase_add_test(t, a_holder_that_has_not_left_is_replaced_and_closed);
+	tcase_add_test(t, a_second_descriptor_replaces_the_waiting_one);
 	tcase_add_test(t, it_goes_with_its_connection);
-	tcase_add_test(t, a_call_comes_whole_with_it);
+	tcase_add_test(t, a_call_arrives_whole_with_its_descriptor);
 	tcase_add_test(t, of_several_one_comes);
 	tcase_add_test(
 		t, a_connection_that_is_closed_ends_for_its_peer_although_others_have_the_socket);
-	tcase_add_test(t, the_end_of_the_server_is_no_end_for_who_was_handed_on);
+	tcase_add_test(t, the_end_of_the_server_leaves_a_handed_on_client_connected);
 	tcase_add_test(t, the_socket_of_a_call_is_that_of_its_connection);
 	suite_add_tcase(s, t);
 	tcase_add_test(without, a_server_that_wants_none_gets_none);

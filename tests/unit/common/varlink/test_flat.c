@@ -335,7 +335,7 @@ static size_t mutate(char *text, size_t len, size_t room)
 	}
 }
 
-START_TEST(whatever_comes_both_ways_agree)
+START_TEST(random_calls_get_the_same_answer_both_ways)
 {
 	int shorts = 0, mutations = walk_length(3000, 3000, 400);
 	char text[1024];
@@ -370,7 +370,7 @@ int main(void)
 	tcase_add_test(t, one_more_member_than_there_is_room_for_is_no_harm);
 	tcase_add_test(t, no_name_is_taken_twice);
 	tcase_add_test(t, numbers_are_read_to_their_last_digit);
-	tcase_add_loop_test(t, whatever_comes_both_ways_agree, 0, 4);
+	tcase_add_loop_test(t, random_calls_get_the_same_answer_both_ways, 0, 4);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

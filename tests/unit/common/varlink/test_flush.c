@@ -37,7 +37,7 @@ static size_t come(int fd)
 	return n < 0 ? 0 : (size_t)n;
 }
 
-START_TEST(answers_leave_at_once_where_that_is_asked_for)
+START_TEST(a_flush_sends_answers_at_once)
 {
 	keep_two();
 	answer_kept(0, "x");
@@ -181,7 +181,7 @@ START_TEST(a_peer_that_sends_and_ends_its_side_gets_what_is_promised)
 }
 END_TEST
 
-START_TEST(answers_that_promise_something_leave_at_once_where_that_is_asked_for)
+START_TEST(a_flush_sends_kept_promises_at_once)
 {
 	int fd;
 
@@ -208,11 +208,11 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, listeners_are_sent_to_before_callers_are_answered);
-	tcase_add_test(t, answers_leave_at_once_where_that_is_asked_for);
+	tcase_add_test(t, a_flush_sends_answers_at_once);
 	tcase_add_test(t, a_peer_that_vanishes_before_its_answers_ends_in_its_turn);
 	tcase_add_test(t, answers_that_promise_something_leave_together);
 	tcase_add_test(t, a_peer_that_sends_and_ends_its_side_gets_what_is_promised);
-	tcase_add_test(t, answers_that_promise_something_leave_at_once_where_that_is_asked_for);
+	tcase_add_test(t, a_flush_sends_kept_promises_at_once);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

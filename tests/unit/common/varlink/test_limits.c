@@ -152,7 +152,7 @@ START_TEST(each_message_has_its_own_time)
 }
 END_TEST
 
-START_TEST(unfinished_calls_of_one_account_have_its_share_and_the_newcomer_is_told)
+START_TEST(unfinished_calls_of_one_account_have_its_share_and_a_newcomer_gets_an_error)
 {
 	int a = peer_of(1), b = peer_of(1), c = peer_of(1), other = peer_of(2);
 
@@ -214,7 +214,7 @@ START_TEST(an_answer_that_there_is_no_room_for_is_an_error_in_its_place)
 }
 END_TEST
 
-START_TEST(the_greediest_is_cut_for_an_account_that_holds_less)
+START_TEST(the_largest_account_is_cut_for_a_smaller_one)
 {
 	int a = peer_of(1), b = peer_of(2), c = peer_of(3), small = peer_of(3), d = peer_of(4);
 
@@ -313,7 +313,7 @@ START_TEST(values_of_calls_that_are_not_answered_count)
 }
 END_TEST
 
-START_TEST(a_stream_is_held_back_early_while_its_account_holds_much)
+START_TEST(a_stream_is_paused_early_while_its_account_holds_much)
 {
 	int stream = peer_of(1), a = peer_of(1);
 	char text[4096];
@@ -464,7 +464,7 @@ static void setup_dear(void)
 	restart(&opt);
 }
 
-START_TEST(dear_calls_of_one_account_share_its_time_in_each_turn)
+START_TEST(costly_calls_of_one_account_share_its_time_in_each_turn)
 {
 	int other = peer_of(2);
 	char byte;
@@ -491,7 +491,7 @@ START_TEST(dear_calls_of_one_account_share_its_time_in_each_turn)
 }
 END_TEST
 
-START_TEST(dear_calls_of_the_trusted_do_not_wait)
+START_TEST(costly_calls_of_the_trusted_do_not_wait)
 {
 	int fds[8];
 
@@ -621,21 +621,22 @@ int main(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, a_message_that_does_not_come_as_a_whole_is_refused_after_a_time);
 	tcase_add_test(t, each_message_has_its_own_time);
-	tcase_add_test(t, unfinished_calls_of_one_account_have_its_share_and_the_newcomer_is_told);
+	tcase_add_test(
+		t, unfinished_calls_of_one_account_have_its_share_and_a_newcomer_gets_an_error);
 	tcase_add_test(t, small_calls_are_served_while_the_share_is_used_up);
 	tcase_add_test(t, an_answer_that_there_is_no_room_for_is_an_error_in_its_place);
-	tcase_add_test(t, the_greediest_is_cut_for_an_account_that_holds_less);
+	tcase_add_test(t, the_largest_account_is_cut_for_a_smaller_one);
 	tcase_add_test(t, the_last_part_is_for_the_trusted);
 	tcase_add_test(t, calls_that_are_not_answered_count_and_hold_back_the_next_ones);
 	tcase_add_test(t, values_of_calls_that_are_not_answered_count);
-	tcase_add_test(t, a_stream_is_held_back_early_while_its_account_holds_much);
+	tcase_add_test(t, a_stream_is_paused_early_while_its_account_holds_much);
 	tcase_add_test(t, connections_of_one_account_share_its_part_of_each_turn);
 	tcase_add_test(t, the_first_turn_is_no_longer_than_others);
 	tcase_add_test(t, calls_that_wait_for_their_turn_are_handled_though_their_peer_has_left);
 	tcase_add_test(t, answers_that_wait_for_their_turn_have_come);
 	tcase_add_test(t, the_trusted_have_no_part);
-	tcase_add_test(t, dear_calls_of_one_account_share_its_time_in_each_turn);
-	tcase_add_test(t, dear_calls_of_the_trusted_do_not_wait);
+	tcase_add_test(t, costly_calls_of_one_account_share_its_time_in_each_turn);
+	tcase_add_test(t, costly_calls_of_the_trusted_do_not_wait);
 	tcase_add_test(t, connections_of_one_account_have_their_share);
 	tcase_add_test(t, where_all_connections_are_taken_the_greediest_gives_one_up);
 	tcase_add_test(t, an_unwelcome_peer_is_refused_before_its_bytes_are_read);

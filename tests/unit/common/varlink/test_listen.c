@@ -73,7 +73,7 @@ START_TEST(a_path_is_served_with_its_mode_and_removed_at_the_end)
 }
 END_TEST
 
-START_TEST(peers_that_have_left_hold_up_none_behind_them)
+START_TEST(closed_peers_do_not_delay_the_ones_behind_them)
 {
 	char answer[64];
 	int fd;
@@ -91,7 +91,7 @@ START_TEST(peers_that_have_left_hold_up_none_behind_them)
 }
 END_TEST
 
-START_TEST(a_peer_that_left_with_a_word_is_heard)
+START_TEST(a_call_of_a_peer_that_closed_at_once_is_handled)
 {
 	int fd;
 
@@ -193,7 +193,7 @@ START_TEST(a_socket_that_was_passed_on_is_served)
 }
 END_TEST
 
-START_TEST(a_connection_over_the_limit_is_told_so)
+START_TEST(a_connection_over_the_limit_gets_an_error)
 {
 	struct varlink_options opt = demo_options();
 	int a, b, c;
@@ -271,15 +271,15 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 30);
 	tcase_add_test(t, a_path_is_served_with_its_mode_and_removed_at_the_end);
-	tcase_add_test(t, peers_that_have_left_hold_up_none_behind_them);
-	tcase_add_test(t, a_peer_that_left_with_a_word_is_heard);
+	tcase_add_test(t, closed_peers_do_not_delay_the_ones_behind_them);
+	tcase_add_test(t, a_call_of_a_peer_that_closed_at_once_is_handled);
 	tcase_add_test(t, a_stale_socket_is_replaced);
 	tcase_add_test(t, a_live_socket_is_left_alone);
 	tcase_add_test(t, anything_else_in_the_way_is_left_alone);
 	tcase_add_test(t, a_socket_that_took_our_place_is_not_removed);
 	tcase_add_test(t, a_path_too_long_for_an_address_works_all_the_same);
 	tcase_add_test(t, a_socket_that_was_passed_on_is_served);
-	tcase_add_test(t, a_connection_over_the_limit_is_told_so);
+	tcase_add_test(t, a_connection_over_the_limit_gets_an_error);
 	tcase_add_test(t, running_out_of_descriptors_neither_spins_nor_lasts);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

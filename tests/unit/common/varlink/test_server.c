@@ -664,7 +664,7 @@ START_TEST(draining_an_idle_server_ends_in_the_next_turn)
 }
 END_TEST
 
-START_TEST(freeing_the_server_sends_what_was_answered_and_tells_the_rest)
+START_TEST(freeing_the_server_sends_answers_and_runs_on_gone_of_open_calls)
 {
 	char text[256] = "";
 
@@ -684,7 +684,7 @@ static void answer_the_others(void *arg)
 	kept[1] = NULL;
 }
 
-START_TEST(a_handler_that_is_told_may_answer_other_calls_of_that_peer)
+START_TEST(an_on_gone_function_may_answer_other_calls_of_that_peer)
 {
 	keep(2);
 	call_method(peer, DEMO "Keep", "{}", ",'more':true");
@@ -777,8 +777,8 @@ int main(void)
 	tcase_add_test(t, a_call_knows_its_peer);
 	tcase_add_test(t, draining_answers_what_is_open_and_takes_nothing_new);
 	tcase_add_test(t, draining_an_idle_server_ends_in_the_next_turn);
-	tcase_add_test(t, freeing_the_server_sends_what_was_answered_and_tells_the_rest);
-	tcase_add_test(t, a_handler_that_is_told_may_answer_other_calls_of_that_peer);
+	tcase_add_test(t, freeing_the_server_sends_answers_and_runs_on_gone_of_open_calls);
+	tcase_add_test(t, an_on_gone_function_may_answer_other_calls_of_that_peer);
 	tcase_add_test(t, answers_are_checked_where_that_is_asked_for);
 	tcase_add_test(t, a_service_with_a_wrong_interface_is_refused);
 	suite_add_tcase(s, t);

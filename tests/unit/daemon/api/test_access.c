@@ -77,7 +77,7 @@ START_TEST(only_root_starts_jobs_for_others)
 }
 END_TEST
 
-START_TEST(root_may_do_all_without_a_look_at_the_user_database)
+START_TEST(root_may_do_all_without_the_user_database)
 {
 	struct access *a;
 
@@ -88,7 +88,7 @@ START_TEST(root_may_do_all_without_a_look_at_the_user_database)
 }
 END_TEST
 
-START_TEST(a_stranger_has_its_own_jobs_where_nobody_is_excluded)
+START_TEST(without_restrictions_any_user_has_its_own_jobs)
 {
 	struct access *a;
 
@@ -154,8 +154,8 @@ int main(void)
 	tcase_add_test(t, own_jobs_only_unless_one_may_do_all);
 	tcase_add_loop_test(
 		t, only_root_starts_jobs_for_others, 0, (int)(sizeof(users) / sizeof(*users)));
-	tcase_add_test(t, root_may_do_all_without_a_look_at_the_user_database);
-	tcase_add_test(t, a_stranger_has_its_own_jobs_where_nobody_is_excluded);
+	tcase_add_test(t, root_may_do_all_without_the_user_database);
+	tcase_add_test(t, without_restrictions_any_user_has_its_own_jobs);
 	tcase_add_test(t, a_stranger_has_nothing_where_others_are_named);
 	tcase_add_test(t, the_primary_group_counts_also_for_an_unknown_user);
 	tcase_add_test(t, two_users_in_one_slot_do_not_get_each_others_answer);

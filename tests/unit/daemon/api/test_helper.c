@@ -104,7 +104,7 @@ static void drop(struct reader *r)
 	close(r->fd);
 }
 
-START_TEST(an_idle_helper_is_killed_unless_its_reader_holds_it_up)
+START_TEST(an_idle_helper_is_killed_unless_its_reader_delays_it)
 {
 	struct reader held = new_reader(1), idle;
 
@@ -218,7 +218,7 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 60);
-	tcase_add_test(t, an_idle_helper_is_killed_unless_its_reader_holds_it_up);
+	tcase_add_test(t, an_idle_helper_is_killed_unless_its_reader_delays_it);
 	tcase_add_test(t, a_helper_stopped_by_its_user_is_killed_too);
 	tcase_add_test(t, a_helper_that_computes_is_not_killed);
 	tcase_add_test(t, a_helper_that_ended_by_itself_says_so);

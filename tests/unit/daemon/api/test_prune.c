@@ -192,7 +192,7 @@ START_TEST(unremovable_runs_of_one_user_keep_no_other_users_runs)
 }
 END_TEST
 
-START_TEST(new_limits_are_looked_at_at_once)
+START_TEST(new_limits_take_effect_at_once)
 {
 	(void)ends(ALICE);
 	(void)ends(ALICE);
@@ -219,7 +219,7 @@ int main(void)
 	tcase_add_test(t, checks_follow_each_other_after_a_second);
 	tcase_add_test(t, failed_removals_are_retried_after_an_hour);
 	tcase_add_test(t, unremovable_runs_of_one_user_keep_no_other_users_runs);
-	tcase_add_test(t, new_limits_are_looked_at_at_once);
+	tcase_add_test(t, new_limits_take_effect_at_once);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

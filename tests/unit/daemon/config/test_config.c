@@ -312,7 +312,7 @@ START_TEST(keys_that_wait_for_the_next_start_are_named)
 }
 END_TEST
 
-START_TEST(loading_again_forgets_what_is_no_longer_there)
+START_TEST(loading_again_forgets_keys_that_are_gone)
 {
 	put("elasticd.conf", "[limits]\njobs = 1\n");
 	ck_assert_int_eq(load(false), 0);
@@ -342,7 +342,7 @@ int main(void)
 	tcase_add_test(t, a_file_with_a_zero_byte_is_refused_as_a_whole);
 	tcase_add_test(t, all_errors_of_all_files_are_found_at_once);
 	tcase_add_test(t, keys_that_wait_for_the_next_start_are_named);
-	tcase_add_test(t, loading_again_forgets_what_is_no_longer_there);
+	tcase_add_test(t, loading_again_forgets_keys_that_are_gone);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_NORMAL);
 	failed = srunner_ntests_failed(r);

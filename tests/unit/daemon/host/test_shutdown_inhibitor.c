@@ -242,7 +242,7 @@ START_TEST(the_next_logind_gives_a_new_lock)
 }
 END_TEST
 
-START_TEST(a_logind_that_refuses_is_asked_again_when_it_comes_anew)
+START_TEST(a_logind_that_refused_is_asked_again_when_it_restarts)
 {
 	refuses = true;
 	until_state("failing");
@@ -311,7 +311,7 @@ static void add(TCase *t)
 	tcase_add_test(t, a_host_that_stays_after_all_is_locked_again);
 	tcase_add_test(t, a_lock_that_was_not_released_stays_where_the_host_does);
 	tcase_add_test(t, the_next_logind_gives_a_new_lock);
-	tcase_add_test(t, a_logind_that_refuses_is_asked_again_when_it_comes_anew);
+	tcase_add_test(t, a_logind_that_refused_is_asked_again_when_it_restarts);
 	tcase_add_test(t, a_logind_that_refuses_is_asked_again_after_a_pause);
 	tcase_add_test(t, a_listener_during_a_shutdown_hears_of_it);
 	tcase_add_test(t, a_bus_that_breaks_is_opened_again_and_the_lock_is_kept);

@@ -132,7 +132,7 @@ START_TEST(a_search_that_found_nothing_has_the_job_go_on)
 }
 END_TEST
 
-START_TEST(after_what_was_killed_and_after_a_search_that_died_another_one_follows)
+START_TEST(another_search_follows_a_kill_and_a_search_that_died)
 {
 	finds(3);
 	next_search();
@@ -171,7 +171,7 @@ static void on_told(void *arg, struct job *j, enum job_news news)
 }
 
 /* It took minutes where each call went through all watches again. */
-START_TEST(many_who_wait_for_news_get_them_once_and_in_order)
+START_TEST(many_watchers_get_news_once_and_in_order)
 {
 	for (int i = 0; i < WATCHES; i++)
 		job_watch(job, &watches[i], on_told, (void *)(intptr_t)i);
@@ -192,9 +192,9 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_search_that_found_nothing_has_the_job_go_on);
-	tcase_add_test(t, after_what_was_killed_and_after_a_search_that_died_another_one_follows);
+	tcase_add_test(t, another_search_follows_a_kill_and_a_search_that_died);
 	tcase_add_test(t, a_sweep_that_hung_is_not_repeated);
-	tcase_add_test(t, many_who_wait_for_news_get_them_once_and_in_order);
+	tcase_add_test(t, many_watchers_get_news_once_and_in_order);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -44,7 +44,7 @@ static void teardown(void)
 	mirror_fini(&mirror);
 }
 
-START_TEST(a_living_job_whose_text_was_cut_is_told_of_and_ends_as_any)
+START_TEST(a_living_job_whose_text_was_cut_says_so_and_ends_as_any)
 {
 	_cleanup_json_ json_t *verdict = json_pack(
 		"{s:s, s:i, s:s}", "result", "agent_lost", "exit_status", 125, "message", "gone");
@@ -94,7 +94,7 @@ START_TEST(a_job_is_ready_where_its_agent_does_not_say_otherwise)
 }
 END_TEST
 
-START_TEST(a_long_word_is_kept_whole_for_status_and_cut_for_lists)
+START_TEST(a_long_string_is_whole_for_status_and_cut_for_lists)
 {
 	char word[10000];
 	_cleanup_json_ json_t *whole = NULL;
@@ -140,7 +140,7 @@ START_TEST(a_group_of_thousands_of_hosts_is_whole_for_status_and_has_none_in_lis
 }
 END_TEST
 
-START_TEST(events_get_the_jobs_identity_and_what_is_none_is_left_out)
+START_TEST(events_get_the_jobs_identity_and_wrong_ones_are_left_out)
 {
 	_cleanup_json_ json_t *events =
 		json_pack("[i, o, {s:s}, o, n]", 1, event(5), "event", "e", event(7));
@@ -207,7 +207,7 @@ START_TEST(the_text_of_an_ended_run_is_short)
 }
 END_TEST
 
-START_TEST(a_mirror_is_restored_from_what_was_brief_without_a_text)
+START_TEST(a_mirror_is_restored_from_the_brief_job_without_a_text)
 {
 	_cleanup_json_ json_t *brief = json_loads(mirror.brief, 0, NULL);
 	struct mirror again = { 0 };
@@ -232,14 +232,14 @@ int main(void)
 	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, a_living_job_whose_text_was_cut_is_told_of_and_ends_as_any);
+	tcase_add_test(t, a_living_job_whose_text_was_cut_says_so_and_ends_as_any);
 	tcase_add_test(t, a_job_is_ready_where_its_agent_does_not_say_otherwise);
-	tcase_add_test(t, a_long_word_is_kept_whole_for_status_and_cut_for_lists);
+	tcase_add_test(t, a_long_string_is_whole_for_status_and_cut_for_lists);
 	tcase_add_test(t, a_group_of_thousands_of_hosts_is_whole_for_status_and_has_none_in_lists);
-	tcase_add_test(t, events_get_the_jobs_identity_and_what_is_none_is_left_out);
+	tcase_add_test(t, events_get_the_jobs_identity_and_wrong_ones_are_left_out);
 	tcase_add_test(t, many_events_take_little_time_and_no_more_than_an_agent_sends_are_kept);
 	tcase_add_test(t, the_text_of_an_ended_run_is_short);
-	tcase_add_test(t, a_mirror_is_restored_from_what_was_brief_without_a_text);
+	tcase_add_test(t, a_mirror_is_restored_from_the_brief_job_without_a_text);
 	suite_add_tcase(s, t);
 	runner = srunner_create(s);
 	srunner_run_all(runner, CK_NORMAL);

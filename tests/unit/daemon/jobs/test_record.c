@@ -129,7 +129,7 @@ START_TEST(its_directory_is_the_users_alone)
 }
 END_TEST
 
-START_TEST(among_the_living_all_is_elasticds_own_whoever_the_user_is)
+START_TEST(records_of_the_living_belong_to_elasticd_for_every_user)
 {
 	_cleanup_json_ json_t *spec = json_pack("{s:i}", "x", 1);
 	struct job_record r = { 0 };
@@ -296,7 +296,7 @@ START_TEST(a_wrong_member_is_named)
 }
 END_TEST
 
-START_TEST(a_half_written_record_is_told_with_its_place)
+START_TEST(a_half_written_record_is_reported_with_its_place)
 {
 	create();
 	put("record.json", "{\"name\":\"job\",\"ru");
@@ -333,7 +333,7 @@ START_TEST(a_record_is_short_however_long_the_specification_is)
 END_TEST
 
 /* Others would wait meanwhile. */
-START_TEST(nothing_waits_for_the_disk_but_what_is_to)
+START_TEST(only_a_sync_waits_for_the_disk)
 {
 	_cleanup_json_ json_t *verdict = json_pack(
 		"{s:s, s:i, s:s}", "result", "agent_lost", "exit_status", 125, "message", "m");
@@ -366,7 +366,7 @@ START_TEST(a_record_is_not_read_through_a_link)
 }
 END_TEST
 
-START_TEST(a_pipe_in_a_files_place_holds_nobody_up)
+START_TEST(a_pipe_in_a_files_place_does_not_block)
 {
 	_cleanup_json_ json_t *verdict = NULL;
 	char path[128];
@@ -393,7 +393,7 @@ START_TEST(a_file_that_grew_beyond_reason_is_not_read)
 }
 END_TEST
 
-START_TEST(somebody_elses_record_is_not_believed)
+START_TEST(a_record_of_another_user_is_refused)
 {
 	char path[128];
 
@@ -514,7 +514,7 @@ static json_t *sound_job(void)
 		"state", "running");
 }
 
-START_TEST(the_mirror_puts_in_whose_job_it_is)
+START_TEST(the_mirror_puts_in_the_jobs_identity)
 {
 	struct mirror m = { 0 };
 	_cleanup_json_ json_t *job = sound_job();
@@ -535,7 +535,7 @@ static const char *const bad_members[][2] = { { "state", "\"asleep\"" }, { "stat
 	{ "workers", "null" }, { "workers", "[1]" }, { "workers", "[{\"role\":1}]" },
 	{ "command", "null" }, { "verdict", "\"good\"" }, { "attempt", "\"1\"" } };
 
-START_TEST(the_mirror_refuses_what_is_no_job_and_keeps_what_it_had)
+START_TEST(the_mirror_refuses_a_wrong_job_and_stays_as_it_was)
 {
 	struct mirror m = { 0 };
 	_cleanup_json_ json_t *job = sound_job();
@@ -584,29 +584,29 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_record_comes_back_as_it_was_written);
 	tcase_add_test(t, its_directory_is_the_users_alone);
-	tcase_add_test(t, among_the_living_all_is_elasticds_own_whoever_the_user_is);
+	tcase_add_test(t, records_of_the_living_belong_to_elasticd_for_every_user);
 	tcase_add_test(t, a_missing_directory_is_made_with_its_parent);
 	tcase_add_test(t, an_update_keeps_the_specification_and_what_is_known);
 	tcase_add_test(t, a_second_record_of_the_same_run_is_refused);
 	tcase_add_test(t, a_sound_record_parses);
 	tcase_add_test(t, a_run_of_one_of_several_hosts_has_the_name_of_its_job);
 	tcase_add_loop_test(t, a_wrong_member_is_named, 0, COUNT(wrong));
-	tcase_add_test(t, a_half_written_record_is_told_with_its_place);
+	tcase_add_test(t, a_half_written_record_is_reported_with_its_place);
 	tcase_add_test(t, a_record_is_short_however_long_the_specification_is);
-	tcase_add_test(t, nothing_waits_for_the_disk_but_what_is_to);
+	tcase_add_test(t, only_a_sync_waits_for_the_disk);
 	tcase_add_test(t, a_record_is_not_read_through_a_link);
-	tcase_add_test(t, a_pipe_in_a_files_place_holds_nobody_up);
+	tcase_add_test(t, a_pipe_in_a_files_place_does_not_block);
 	tcase_add_test(t, a_file_that_grew_beyond_reason_is_not_read);
-	tcase_add_test(t, somebody_elses_record_is_not_believed);
+	tcase_add_test(t, a_record_of_another_user_is_refused);
 	tcase_add_test(t, the_users_own_files_are_read_but_no_third_ones);
 	tcase_add_loop_test(t, a_verdict_that_is_none_is_refused, 0, COUNT(bad_verdicts));
 	tcase_add_test(t, a_missing_process_is_reported_missing);
 	tcase_add_test(t, a_record_put_aside_never_covers_an_earlier_one);
 	tcase_add_test(t, removing_takes_the_whole_directory_and_nothing_behind_links);
 	tcase_add_loop_test(t, a_run_is_known_by_its_name, 0, COUNT(runs));
-	tcase_add_test(t, the_mirror_puts_in_whose_job_it_is);
+	tcase_add_test(t, the_mirror_puts_in_the_jobs_identity);
 	tcase_add_loop_test(
-		t, the_mirror_refuses_what_is_no_job_and_keeps_what_it_had, 0, COUNT(bad_members));
+		t, the_mirror_refuses_a_wrong_job_and_stays_as_it_was, 0, COUNT(bad_members));
 	tcase_add_test(t, a_verdict_of_elasticds_own_ends_tasks_that_were_alive);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_NORMAL);

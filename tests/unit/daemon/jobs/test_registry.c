@@ -46,7 +46,7 @@ static int count(bool active)
 	return n;
 }
 
-START_TEST(what_has_ended_is_left_out_after_tidying)
+START_TEST(ended_jobs_are_left_out_after_tidying)
 {
 	struct job *over = add(LIFE_ENDED), *first = add(LIFE_LINKED), *second = add(LIFE_CLOSING);
 
@@ -71,7 +71,7 @@ START_TEST(what_has_ended_is_left_out_after_tidying)
 }
 END_TEST
 
-START_TEST(what_may_go_on_or_was_not_accepted_stays)
+START_TEST(jobs_that_may_go_on_or_were_not_accepted_stay)
 {
 	struct job *unheard = add(LIFE_ENDED), *refused = add(LIFE_ENDED);
 
@@ -93,8 +93,8 @@ int main(void)
 	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, what_has_ended_is_left_out_after_tidying);
-	tcase_add_test(t, what_may_go_on_or_was_not_accepted_stays);
+	tcase_add_test(t, ended_jobs_are_left_out_after_tidying);
+	tcase_add_test(t, jobs_that_may_go_on_or_were_not_accepted_stay);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

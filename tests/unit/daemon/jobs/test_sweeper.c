@@ -123,7 +123,7 @@ START_TEST(a_cancelled_sweep_is_ended_and_reaped)
 }
 END_TEST
 
-START_TEST(one_users_search_that_hangs_holds_up_no_other_user)
+START_TEST(a_hanging_search_of_one_user_delays_no_other_user)
 {
 	struct offload_request *r = begin_in(hangs, getuid(), &told[0]);
 
@@ -150,7 +150,7 @@ int main(void)
 	tcase_add_test(t, an_ended_helper_is_reaped);
 	tcase_add_test(t, a_sweep_that_dies_is_reaped_and_fails_and_the_next_begins);
 	tcase_add_test(t, a_cancelled_sweep_is_ended_and_reaped);
-	tcase_add_test(t, one_users_search_that_hangs_holds_up_no_other_user);
+	tcase_add_test(t, a_hanging_search_of_one_user_delays_no_other_user);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
