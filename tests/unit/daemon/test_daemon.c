@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * elasticd in this process, with this program, started again, as the agent of its jobs. What such
- * an agent does is in the job's name: "quick" succeeds, "stays" runs until it is killed, "dies"
- * goes without a verdict each time, "once" does so the first time only.
+ * elasticd in this process, with this program, started again, as the agent of its jobs. The
+ * job's name says what such an agent does: "quick" succeeds, "stays" runs until it is killed,
+ * "dies" goes without a verdict each time, "once" does so the first time only.
  */
 #include "common/base/file.h"
 #include "common/base/log.h"
@@ -127,7 +127,7 @@ static void begin_daemon(void)
 			.config_file = paths[3] } };
 
 	ck_assert_msg(!daemon_new(loop, &o, &d, &err), "%s", err.text);
-	while (!d->open) /* until the agents of earlier jobs have told how they are */
+	while (!d->open) /* until the agents of earlier jobs have reported */
 		turn();
 }
 
@@ -303,7 +303,7 @@ START_TEST(a_lost_agent_is_started_again_for_the_same_run)
 	ck_assert_str_eq(result(), "succeeded");
 	ck_assert_ptr_eq(find("once"), j);
 	ck_assert_int_eq(j->rec.agent_losses, 1);
-	/* It was told where its predecessor's events ended. */
+	/* It knows where its predecessor's events ended. */
 	ck_assert_int_eq(j->seq, 12);
 }
 END_TEST

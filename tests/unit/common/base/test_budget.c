@@ -181,7 +181,7 @@ START_TEST(joining_costs_the_same_however_many_accounts_there_are)
 		for (int i = 0; i < MANY; i++)
 			budget_leave(&holders[i]);
 	}
-	/* A look at each account takes minutes. */
+	/* A walk over all accounts takes minutes. */
 	ck_assert_int_lt((clock() - begun) / CLOCKS_PER_SEC, 10);
 }
 END_TEST

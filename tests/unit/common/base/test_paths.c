@@ -120,7 +120,7 @@ START_TEST(no_file_is_sought_where_others_may_write)
 	bool found = false;
 	char *s;
 
-	/* A user that has no /run/user/... is nobody with a session here. */
+	/* A user without /run/user/... has no session here. */
 	ck_assert_ptr_nonnull(mkdtemp(open_to_all));
 	ck_assert_int_eq(chmod(open_to_all, 01777), 0);
 	snprintf(expected, sizeof(expected), "/run/user/%u", (unsigned)geteuid());

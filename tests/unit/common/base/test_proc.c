@@ -313,7 +313,7 @@ END_TEST
 START_TEST(a_process_within_execve_does_not_count_as_one_without_the_entry)
 {
 	/* It executes itself again and again, with one environment: long, for the kernel to take
-	 * its time, and for those who read it to need more than one piece. */
+	 * its time, and for a reader to need more than one piece. */
 	char run[] = "RUN=abc", script[] = "S=exec /bin/sh -c \"$S\"";
 	char sh[] = "sh", c[] = "-c", text[] = "exec /bin/sh -c \"$S\"",
 	     filler[] = "FILLER=123456789012";

@@ -28,7 +28,7 @@ static int look(int mask, bool tell, int file)
 	char c;
 
 	for (int fd = 0; fd < 3; fd++) {
-		/* Those that stay are no /dev/null: that would hide that they were replaced. */
+		/* An open one is no /dev/null: that would hide that it was replaced. */
 		if (dup2(file, fd) != fd)
 			return 1;
 		if (mask & 1 << fd)

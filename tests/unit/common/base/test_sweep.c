@@ -130,7 +130,7 @@ START_TEST(a_zombie_is_not_counted)
 }
 END_TEST
 
-/* What the environment of a process is read from is that process's own memory. */
+/* The kernel reads the environment of a process from the process's own memory. */
 static int hide(bool stay)
 {
 	long page = sysconf(_SC_PAGESIZE);
@@ -334,7 +334,7 @@ START_TEST(every_process_of_the_cgroup_is_killed_with_any_environment)
 	procs = openat(cgroup_fd(group), "cgroup.procs", O_WRONLY | O_CLOEXEC);
 	snprintf(pid, sizeof(pid), "%d", (int)in.pid);
 	ck_assert_int_gt(write(procs, pid, strlen(pid)), 0);
-	/* The look through /proc may still find what the cgroup's kill is ending. */
+	/* The pass over /proc may still find what the cgroup's kill is ending. */
 	ck_assert_int_le(sweep(getuid(), cgroup_dir(group)), 1);
 	ck_assert_int_eq(child_end(in.pid), -SIGKILL);
 	close(in.hold);

@@ -141,7 +141,7 @@ START_TEST(a_long_chain_of_deferred_calls_ends_without_waiting)
 }
 END_TEST
 
-/* What was posted, in its order, beside the loop: -1 where it was cancelled. */
+/* The posted pairs in their order, kept beside the loop: -1 where one was cancelled. */
 enum { MODEL_PAIRS = 256, MODEL_STEPS = 100000 };
 static int posted[4 * MODEL_STEPS], n_posted, n_run;
 static bool waits[MODEL_PAIRS];
@@ -218,7 +218,7 @@ START_TEST(posting_costs_the_same_however_many_wait)
 			ck_assert_int_eq(loop_defer(loop, count_one, &args[i]), 0);
 	loop_run_once(loop, false);
 	ck_assert_int_eq(count, MANY);
-	/* A look at each of those that wait takes minutes. */
+	/* A walk over all waiting pairs takes minutes. */
 	ck_assert_int_lt((clock() - begun) / CLOCKS_PER_SEC, 10);
 }
 END_TEST
@@ -523,7 +523,7 @@ START_TEST(a_timer_that_arms_itself_starves_no_other)
 }
 END_TEST
 
-/* What becomes ready while it waits for its turn comes first, too. */
+/* A descriptor that becomes ready while it waits for its turn comes first, too. */
 START_TEST(it_runs_after_ready_descriptors_and_before_deferred_calls)
 {
 	int fds[2];

@@ -9,7 +9,7 @@
 
 #define SECOND INT64_C(1000000)
 
-/* What the machine at hand is asked, and what it made of the last answer. */
+/* The request of the machine under test, and its result of the last answer. */
 static struct notice_machine m;
 static struct notice_request q;
 static struct notice_result r;

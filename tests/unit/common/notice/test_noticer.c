@@ -191,7 +191,7 @@ START_TEST(a_wanted_source_is_watched_and_reported_once)
 	while (!notices)
 		loop_run_once(loop, true);
 	ck_assert_str_eq(source, "gce");
-	ck_assert_int_eq(deadline_us, SPEC_UNSET); /* it was up before anybody looked */
+	ck_assert_int_eq(deadline_us, SPEC_UNSET); /* it was up before the first request */
 	ck_assert_str_eq(state_of("gce"), "notice");
 	ck_assert_str_eq(state_of("aws"), "off");
 	while (server.requests < 20)
@@ -231,7 +231,7 @@ START_TEST(an_unwanted_cloud_is_not_detected_again)
 	noticer_want(noticer, 0);
 	ck_assert_str_eq(state_of("gce"), "off");
 	google = true;
-	/* Whoever wants it anew need not wait for the pause, and hears what is so. */
+	/* A new listener need not wait for the pause, and gets the present state. */
 	noticer_want(noticer, SPEC_NOTICE_CLOUD);
 	while (strcmp(state_of("gce"), "watching"))
 		loop_run_once(loop, true);

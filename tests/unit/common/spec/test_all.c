@@ -55,7 +55,7 @@ static const struct {
 		"roles[1].name roles[1].args roles[1].leader" },
 	{ "{'roles':[{" C ",'replicas':'x'},{" C ",'umask':1}]}",
 		"roles[0].replicas roles[1].umask roles[1].name" },
-	/* What may be the consequence of another error is left out. */
+	/* An error that another one may have caused is left out. */
 	{ "{'roles':[{" C ",'name':5},{" C "}]}", "roles[0].name" },
 	{ "{" ROLE ",'restart':{'window':'x','window_max':3}}", "restart.window" },
 	{ "{'roles':[{" C ",'leader':'yes'}],'leader':{'grace':'1s'}}", "roles[0].leader" },

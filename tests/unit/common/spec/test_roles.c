@@ -12,7 +12,7 @@
 #define A "'name':'a','command':['x']"
 #define B "'name':'b','command':['x']"
 
-/* What holds between fields: text is "" where there is nothing wrong. */
+/* Checks between fields: text is "" where none fails. */
 static const struct {
 	const char *doc;
 	const char *text;
@@ -381,7 +381,7 @@ START_TEST(auto_devices_are_those_of_the_variable_or_the_host)
 			ck_assert_str_eq(s->resources.devices.ids[0], "3");
 			ck_assert_str_eq(s->resources.devices.ids[1], "GPU-7");
 			ck_assert_ptr_null(s->resources.devices.ids[2]);
-			/* What is known is not looked for again. */
+			/* Known devices are not counted again. */
 			setenv("SEEN", "", 1);
 			ck_assert_int_eq(spec_find_devices(s, root, &err), 0);
 			continue;

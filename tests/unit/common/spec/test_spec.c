@@ -27,7 +27,7 @@ static const struct {
 	{ 'o', "{}" },
 };
 
-/* What some keys are refused without: members of the object that the key is in. */
+/* Keys that others need: members of the object that the key is in. */
 static const struct {
 	const char *path;
 	const char *members;

@@ -19,7 +19,7 @@ static void teardown(void)
 	json_writer_fini(&w);
 }
 
-/* What has been written, with a NUL. */
+/* The text so far, with a NUL. */
 static const char *written(void)
 {
 	json_write(&w, "", 1);

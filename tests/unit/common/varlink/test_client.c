@@ -399,7 +399,7 @@ START_TEST(an_answer_that_has_begun_and_does_not_come_ends_its_connection_alone)
 	while (!n_closed)
 		loop_run_once(loop, true);
 	ck_assert_str_eq(heard, "disconnected{};closed;");
-	/* Those would have come to their end before. */
+	/* Neither the quiet nor the paused one has reached its limit: both go on. */
 	say(fds[1], "{'parameters':{'n':1}}");
 	say_bytes(fds[2], "}", 2);
 	varlink_client_pause(paused, false);

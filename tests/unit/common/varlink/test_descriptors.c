@@ -35,7 +35,7 @@ static void teardown(void)
 	demo_stop();
 }
 
-/* The end of a pipe that is given; who has the other one sees when the last copy is closed. */
+/* An end of a pipe to send; the other end shows when the last copy is closed. */
 static int new_descriptor(int *ret_watch)
 {
 	int p[2];
@@ -67,10 +67,10 @@ static void ask(const char *method)
 
 START_TEST(one_comes_with_its_call)
 {
-	int watched, gift = new_descriptor(&watched), fd;
-	ino_t expected = inode(gift);
+	int watched, sent = new_descriptor(&watched), fd;
+	ino_t expected = inode(sent);
 
-	varlink_client_send_descriptor(client, gift);
+	varlink_client_send_descriptor(client, sent);
 	ask(DEMO "Keep");
 	turn();
 	fd = varlink_call_descriptor(kept[0]);
@@ -102,10 +102,10 @@ END_TEST
 
 START_TEST(where_one_cannot_be_sent_its_calls_go_alone)
 {
-	int watched, gift = new_descriptor(&watched);
+	int watched, sent = new_descriptor(&watched);
 
-	close(gift);
-	varlink_client_send_descriptor(client, gift);
+	close(sent);
+	varlink_client_send_descriptor(client, sent);
 	ask(DEMO "Keep");
 	ask(DEMO "Keep");
 	turn();
@@ -225,7 +225,7 @@ START_TEST(a_server_that_wants_none_gets_none)
 }
 END_TEST
 
-/* Somebody else has a copy of its socket. */
+/* Another process has a copy of its socket. */
 static int handed(int peer)
 {
 	say(peer, "{'method':'" DEMO "Keep'}");

@@ -138,7 +138,7 @@ static void teardown(void)
 	loop = loop_free(loop);
 }
 
-/* What comes back for a message of len bytes, of which the last is its NUL; -1: it hangs up. */
+/* The answer to a message of len bytes, of which the last is its NUL; -1: the server hangs up. */
 static ssize_t ask(int which, const char *message, size_t len, char *ret, size_t size)
 {
 	ssize_t n = 0, all = 0;

@@ -28,7 +28,7 @@ static void keep_two(void)
 	ck_assert_int_eq(n_kept, 2);
 }
 
-/* What has come to fd without a turn of the loop. */
+/* The number of bytes that have come to fd without a turn of the loop. */
 static size_t come(int fd)
 {
 	char data[256];
@@ -101,7 +101,7 @@ START_TEST(listeners_are_sent_to_before_callers_are_answered)
 	turn();
 	ck_assert_uint_eq(come(other), strlen(REPLY));
 	ck_assert_int_eq(n_ahead, 1);
-	/* What has to leave at once waits for nobody. */
+	/* A flush waits for no promise. */
 	call_method(other, DEMO "Keep", "{}", "");
 	turn();
 	answer_kept(2, "x");
@@ -130,7 +130,7 @@ static void start_with_leaving(void)
 	n_leaving = handled_by_then = 0;
 }
 
-/* Those of one turn are handled before the first answer leaves. */
+/* All calls of one turn are handled before the first answer leaves. */
 START_TEST(answers_that_promise_something_leave_together)
 {
 	int peers[8];
@@ -153,7 +153,7 @@ START_TEST(answers_that_promise_something_leave_together)
 			seen[i] = true;
 			n++;
 		}
-		/* All of them are there, and none of them before it was told of. */
+		/* All of them are there, and none of them before leaving() ran. */
 		ck_assert_int_eq(n, n_handled);
 		ck_assert_int_eq(handled_by_then, n_handled);
 		ck_assert_int_gt(n_handled, before);

@@ -192,7 +192,7 @@ START_TEST(a_message_that_is_too_long_gets_the_error_of_its_interface)
 		strstr(hear(peer), "{'error':'org.test.demo.third.ResourceExhausted'"));
 	close(peer);
 	peer = new_peer();
-	say_much(peer, ":", "nobody");
+	say_much(peer, ":", "none");
 	ck_assert_ptr_nonnull(strstr(hear(peer), "{'error':'org.test.demo.ResourceExhausted'"));
 }
 END_TEST
@@ -215,7 +215,7 @@ START_TEST(it_is_said_before_answers_leave)
 }
 END_TEST
 
-/* As somebody who relays calls to several places pauses those that have said too much. */
+/* As a relay to several places pauses the connections that have sent too much. */
 START_TEST(later_calls_do_not_keep_the_first_waiting)
 {
 	static char text[1 << 20];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What connections may hold together, for how long, and who gives way. */
+/* How much connections may hold together, for how long, and which one gives way. */
 #include "tests/unit/varlink_demo.h"
 
 enum { ALL = 1 << 20, SHARE = 256 << 10, KIB = 1024 };
@@ -121,7 +121,7 @@ START_TEST(a_message_that_does_not_come_as_a_whole_is_refused_after_a_time)
 		"{'error':'org.test.demo.ResourceExhausted','parameters':{'message':"
 		"'the limit of 50 ms for a call to come as a whole is reached',"
 		"'limit':50}}\nEOF");
-	/* Who says nothing, or waits for an answer, may take any time. */
+	/* A peer that sends nothing, or waits for an answer, may take any time. */
 	whole_call(other, DEMO "Keep", 1);
 	ck_assert_int_eq(varlink_server_connections(server), 1);
 	answer_kept(0, "late");
@@ -160,7 +160,7 @@ START_TEST(unfinished_calls_of_one_account_have_its_share_and_a_newcomer_gets_an
 	begin_call(b, DEMO "Echo", 120 * KIB);
 	begin_call(c, DEMO "Echo", 120 * KIB);
 	ck_assert_str_eq(hear(c), OVER_SHARE "\nEOF");
-	/* Those that were first go on, and so does another account. */
+	/* The first ones go on, and so does another account. */
 	begin_call(other, DEMO "Echo", 120 * KIB);
 	push(a, "\"}}", 4);
 	ck_assert_uint_gt(strlen(hear(a)), 120 * KIB);
@@ -229,7 +229,7 @@ START_TEST(the_largest_account_is_cut_for_a_smaller_one)
 	ck_assert_int_eq(varlink_server_connections(server), 4);
 	push(d, "\"}}", 4);
 	ck_assert_uint_gt(strlen(hear(d)), 120 * KIB);
-	/* Who would have the most itself is told. */
+	/* An account that would have the most itself gets the error. */
 	begin_call(d, DEMO "Echo", 250 * KIB);
 	begin_call(small, DEMO "Echo", 235 * KIB);
 	ck_assert(is_cut(d));
@@ -329,7 +329,7 @@ START_TEST(a_stream_is_paused_early_while_its_account_holds_much)
 		turn();
 		ck_assert_int_lt(++n, 1000);
 	}
-	/* What the socket has taken, and a little. */
+	/* As much as the socket has taken, and a little. */
 	ck_assert_uint_lt(varlink_server_bytes(server), 140 * KIB + 80 * KIB);
 	n_gone = 0;
 	hear(stream);

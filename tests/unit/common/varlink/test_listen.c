@@ -105,7 +105,7 @@ START_TEST(a_call_of_a_peer_that_closed_at_once_is_handled)
 }
 END_TEST
 
-/* A socket file without anybody behind it, as a killed process leaves it. */
+/* A socket file on which no process listens, as a killed process leaves it. */
 static void leave_stale(void)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
@@ -244,7 +244,7 @@ START_TEST(running_out_of_descriptors_neither_spins_nor_lasts)
 	start = loop_now_ms();
 	turn();
 	ck_assert_int_eq(varlink_server_connections(server), 0);
-	/* It rests once before it gives up on those who wait. */
+	/* It rests once before it drops the waiting connections. */
 	while (strcmp(hear(a), "EOF")) {
 		loop_run_once(loop, true);
 		ck_assert_uint_lt(loop_now_ms(), start + 60000);

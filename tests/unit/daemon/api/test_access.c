@@ -42,7 +42,7 @@ START_TEST(own_jobs_only_unless_one_may_do_all)
 }
 END_TEST
 
-/* Who asks which daemon for whom, and whose job it becomes (-1: refused). */
+/* The daemon, the caller and the wanted user, and the user of the job (-1: refused). */
 static const struct {
 	uid_t own, caller, wanted;
 	long expected;

@@ -114,7 +114,7 @@ START_TEST(every_key_is_read)
 }
 END_TEST
 
-/* What is wrong, and what is said of it. */
+/* A wrong text, and a part of its error. */
 static const struct {
 	const char *text, *says;
 } wrong[] = {

@@ -307,7 +307,7 @@ START_TEST(a_half_written_record_is_reported_with_its_place)
 }
 END_TEST
 
-/* The next elasticd would read that of each run before it serves anybody. */
+/* The next elasticd would read that of each run before it serves a caller. */
 START_TEST(a_record_is_short_however_long_the_specification_is)
 {
 	_cleanup_json_ json_t *spec = json_object();

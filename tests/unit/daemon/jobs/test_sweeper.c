@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sweeps beside the loop: what they find is told, and one that is not wanted any more says nothing.
+/* Sweeps beside the loop: each reports how many processes it killed, and a cancelled one nothing.
  */
 #include "daemon/jobs/sweeper.h"
 

@@ -97,7 +97,7 @@ static void say(int fd, const char *text)
 	turn();
 }
 
-/* What has come by now; *ret_closed: no more will. */
+/* The bytes that have come by now; *ret_closed: no more will. */
 static const char *heard(int fd, bool *ret_closed)
 {
 	static char text[4096];
