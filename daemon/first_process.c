@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 /* Returns true, with its exit status, once the child has ended. */
-static bool reap(pid_t child, int *ret_status)
+static bool reap_children(pid_t child, int *ret_status)
 {
 	siginfo_t si = { .si_pid = 0 };
 	bool ended = false;
@@ -31,7 +31,7 @@ _Noreturn static void watch(pid_t child, const sigset_t *signals)
 	for (;;) {
 		int signo = sigwaitinfo(signals, NULL);
 
-		if (signo == SIGCHLD && reap(child, &status))
+		if (signo == SIGCHLD && reap_children(child, &status))
 			exit(status);
 		if (signo > 0 && signo != SIGCHLD)
 			kill(child, signo);

@@ -65,7 +65,7 @@ static int parse_level(const char *text, int *ret)
 }
 
 /* Returns -1 to go on, or an exit status. */
-static int parse(int argc, char **argv, struct daemon_options *o)
+static int parse_options(int argc, char **argv, struct daemon_options *o)
 {
 	bool check = false;
 	int c;
@@ -121,7 +121,7 @@ static void on_hangup(int signo, void *arg)
 	daemon_reload(arg);
 }
 
-static int serve(struct loop *loop, struct daemon *d)
+static int serve_signals(struct loop *loop, struct daemon *d)
 {
 	struct loop_signal *signals[3] = { NULL, NULL, NULL };
 	int r = loop_signal_new(loop, SIGTERM, on_leave, d, &signals[0]);
@@ -149,7 +149,7 @@ int main(int argc, char **argv)
 
 	if (stdfds_open(false) < 0)
 		return EXIT_FAILURE;
-	status = parse(argc, argv, &options);
+	status = parse_options(argc, argv, &options);
 	if (status >= 0)
 		return status;
 	/* Else glibc keeps up to twice the largest block that was ever freed. */
@@ -168,5 +168,5 @@ int main(int argc, char **argv)
 		log_error("%s", err.text);
 		return EXIT_FAILURE;
 	}
-	return serve(loop, d);
+	return serve_signals(loop, d);
 }

@@ -129,7 +129,7 @@ static int take_up(
 
 /* Makes the record of a run whose guard lives from what elasticd knew when it started that guard.
  * -ESRCH if no such guard lives. */
-static int rebuild(
+static int rebuild_record(
 	struct daemon *d, const struct unusable *u, struct job_record *ret, struct error *err)
 {
 	_cleanup_(job_record_fini) struct job_record rec = { 0 };
@@ -175,7 +175,7 @@ static void save_living(struct recovery *recovery, const struct unusable *u)
 	struct job_record rec = { 0 };
 	struct error err = { 0 };
 	struct job *j = NULL;
-	int r = rebuild(d, u, &rec, &err);
+	int r = rebuild_record(d, u, &rec, &err);
 
 	if (r == -ESRCH) {
 		set_aside(d, u);

@@ -113,7 +113,7 @@ void budget_leave(struct budget_holder *h)
 	free(a);
 }
 
-static bool fits(const struct budget_account *a, size_t more)
+static bool account_fits(const struct budget_account *a, size_t more)
 {
 	const struct budget *b = a->budget;
 	const struct budget_limits *l = &b->limits;
@@ -124,7 +124,7 @@ static bool fits(const struct budget_account *a, size_t more)
 
 /* The account of others that holds most, if that is more than a would hold with `more` added; NULL
  * if there is none. Only trusted accounts can make trusted ones give way. */
-static struct budget_holder *greediest(const struct budget_account *a, size_t more)
+static struct budget_holder *largest_holder(const struct budget_account *a, size_t more)
 {
 	struct budget_account *x, *most = NULL;
 	struct budget_holder *h, *found = NULL;
@@ -147,8 +147,8 @@ static int make_room(const struct budget_account *a, size_t more)
 
 	if (!a->trusted && a->amount + more > a->budget->limits.share)
 		return -EDQUOT;
-	while (!fits(a, more)) {
-		h = greediest(a, more);
+	while (!account_fits(a, more)) {
+		h = largest_holder(a, more);
 		if (!h)
 			return -ENOBUFS;
 		budget_leave(h);

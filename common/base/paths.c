@@ -34,7 +34,7 @@ char *paths_join(const char *dir, const char *name)
 }
 
 /* Absolute form of path, without looking at the file system. */
-static char *absolute(const char *path)
+static char *absolute_path(const char *path)
 {
 	_cleanup_free_ char *cwd = NULL;
 
@@ -46,7 +46,7 @@ static char *absolute(const char *path)
 
 /* The value of an XDG variable; NULL for a relative one, which the basedir specification ignores.
  */
-static const char *xdg(const char *name)
+static const char *xdg_dir(const char *name)
 {
 	const char *value = getenv(name);
 
@@ -69,7 +69,7 @@ static char *user_dir(const char *variable, const char *fallback)
 {
 	_cleanup_free_ char *home = NULL;
 	_cleanup_free_ char *base = NULL;
-	const char *value = xdg(variable);
+	const char *value = xdg_dir(variable);
 
 	if (value)
 		return paths_join(value, "elasticd");
@@ -95,7 +95,7 @@ static bool is_private(const char *dir)
 
 int paths_check_environment(struct error *err)
 {
-	const char *value = xdg("XDG_RUNTIME_DIR");
+	const char *value = xdg_dir("XDG_RUNTIME_DIR");
 	int r = value && !paths_is_system() ? private_dir_check(value, err) : 0;
 
 	if (r < 0)
@@ -105,7 +105,7 @@ int paths_check_environment(struct error *err)
 
 static char *user_runtime_dir(void)
 {
-	const char *value = xdg("XDG_RUNTIME_DIR");
+	const char *value = xdg_dir("XDG_RUNTIME_DIR");
 	char dir[64];
 
 	if (value && is_private(value))
@@ -156,13 +156,16 @@ int paths_init(struct paths *ret, bool system, const struct paths_overrides *o, 
 	if (!o)
 		o = &none;
 	socket = o->socket ? o->socket : getenv("ELASTICD_SOCKET");
-	p.runtime_dir = o->runtime_dir ? absolute(o->runtime_dir) : default_runtime_dir(system);
-	p.state_dir = o->state_dir ? absolute(o->state_dir) : default_state_dir(system);
-	p.config_file = o->config_file ? absolute(o->config_file) : default_config_file(system);
+	p.runtime_dir =
+		o->runtime_dir ? absolute_path(o->runtime_dir) : default_runtime_dir(system);
+	p.state_dir = o->state_dir ? absolute_path(o->state_dir) : default_state_dir(system);
+	p.config_file =
+		o->config_file ? absolute_path(o->config_file) : default_config_file(system);
 	if (!p.runtime_dir || !p.state_dir || !p.config_file)
 		return error_set(err, -ENOMEM, "out of memory");
-	p.log_dir = o->log_dir ? absolute(o->log_dir) : default_log_dir(system, p.state_dir);
-	p.socket = socket && *socket ? absolute(socket) : paths_join(p.runtime_dir, "control.sock");
+	p.log_dir = o->log_dir ? absolute_path(o->log_dir) : default_log_dir(system, p.state_dir);
+	p.socket = socket && *socket ? absolute_path(socket)
+				     : paths_join(p.runtime_dir, "control.sock");
 	if (!p.log_dir || !p.socket)
 		return error_set(err, -ENOMEM, "out of memory");
 	if (strlen(p.socket) > SOCKET_NAME_MAX)
@@ -193,9 +196,9 @@ char *paths_client_socket(const char *override, bool *ret_found)
 
 	*ret_found = !override && !(env && *env);
 	if (override)
-		return absolute(override);
+		return absolute_path(override);
 	if (env && *env)
-		return absolute(env);
+		return absolute_path(env);
 	dir = default_runtime_dir(paths_is_system());
 	own = dir ? paths_join(dir, "control.sock") : NULL;
 	if (!own)
@@ -238,7 +241,7 @@ char *paths_agent_program(const char *dir, struct error *err)
 
 	if (env && *env) {
 		if (!access(env, X_OK))
-			return absolute(env);
+			return absolute_path(env);
 		error_set(err, -errno, "ELASTIC_AGENT=%s: %s", env, strerror(errno));
 		return NULL;
 	}

@@ -14,7 +14,7 @@ void spec_problems_fini(struct spec_problems *p)
 	*p = (struct spec_problems){ 0 };
 }
 
-static int add(struct spec_problems *p, const struct error *err)
+static int add_problem(struct spec_problems *p, const struct error *err)
 {
 	struct error *items;
 
@@ -30,7 +30,7 @@ static int add(struct spec_problems *p, const struct error *err)
 
 bool spec_go_on(struct spec_ctx *ctx, int r)
 {
-	return r == -EINVAL && ctx->all && add(ctx->all, ctx->err) == 0;
+	return r == -EINVAL && ctx->all && add_problem(ctx->all, ctx->err) == 0;
 }
 
 bool spec_wrong_below(const struct spec_ctx *ctx, const char *path)
@@ -67,7 +67,7 @@ static bool wrong_beside(const struct spec_ctx *ctx, const char *path)
 	return false;
 }
 
-static void note(struct spec_ctx *ctx, const char *path, const char *fmt, va_list ap)
+static void add_note(struct spec_ctx *ctx, const char *path, const char *fmt, va_list ap)
 {
 	struct error err = { 0 };
 	char text[512];
@@ -76,7 +76,7 @@ static void note(struct spec_ctx *ctx, const char *path, const char *fmt, va_lis
 	error_field(&err, -EINVAL, path, "%s", text);
 	if (ctx->err)
 		*ctx->err = err;
-	if (ctx->all && add(ctx->all, &err) < 0)
+	if (ctx->all && add_problem(ctx->all, &err) < 0)
 		return;
 	ctx->failed = true;
 }
@@ -88,7 +88,7 @@ void spec_note(struct spec_ctx *ctx, const char *path, const char *fmt, ...)
 	if (ctx->all ? wrong_beside(ctx, path) : ctx->failed)
 		return;
 	va_start(ap, fmt);
-	note(ctx, path, fmt, ap);
+	add_note(ctx, path, fmt, ap);
 	va_end(ap);
 }
 
@@ -99,6 +99,6 @@ void spec_note_alone(struct spec_ctx *ctx, const char *path, const char *fmt, ..
 	if (ctx->all ? spec_wrong_below(ctx, path) : ctx->failed)
 		return;
 	va_start(ap, fmt);
-	note(ctx, path, fmt, ap);
+	add_note(ctx, path, fmt, ap);
 	va_end(ap);
 }

@@ -131,8 +131,8 @@ const struct spec_key spec_keys_role[] = {
 };
 
 /* Parses value, which was checked before, over a copy of the job's rules. */
-static int inherit(struct spec_ctx *ctx, const json_t *value, const struct spec_restart *job,
-	struct spec_restart *role)
+static int inherit_restart(struct spec_ctx *ctx, const json_t *value,
+	const struct spec_restart *job, struct spec_restart *role)
 {
 	struct spec_exit_rule *codes = calloc(job->n_codes + 1, sizeof(*codes));
 	int r;
@@ -184,7 +184,7 @@ int spec_roles_inherit(struct spec_ctx *ctx, const json_t *doc, struct spec *s)
 
 		if (!value || !s->roles[i].restart || is_wrong(ctx, i))
 			continue;
-		r = inherit(ctx, value, &s->restart, s->roles[i].restart);
+		r = inherit_restart(ctx, value, &s->restart, s->roles[i].restart);
 		if (r < 0)
 			return r;
 		if (s->roles[i].on_failure == SPEC_FAILURE_QUEUE && scope &&

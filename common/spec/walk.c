@@ -144,7 +144,7 @@ int spec_set_string(struct spec_ctx *ctx, const char *text, char **field)
 	return 0;
 }
 
-static const struct spec_key *lookup(const struct spec_key *keys, const char *name)
+static const struct spec_key *find_key(const struct spec_key *keys, const char *name)
 {
 	for (; keys->name; keys++)
 		if (!strcmp(keys->name, name))
@@ -166,7 +166,7 @@ static int refuse_unknown(
 		size_t len;
 		int r;
 
-		if (lookup(keys, name))
+		if (find_key(keys, name))
 			continue;
 		len = spec_enter(ctx, name);
 		r = spec_refuse(ctx, "%s", spec_hint(keys, name, &meant, hint));
@@ -174,7 +174,7 @@ static int refuse_unknown(
 			return r;
 		spec_leave(ctx, len);
 		if (meant)
-			*ret_meant |= UINT64_C(1) << (lookup(keys, meant) - keys);
+			*ret_meant |= UINT64_C(1) << (find_key(keys, meant) - keys);
 	}
 	return 0;
 }

@@ -32,7 +32,7 @@ static int too_long(const char *text, const char *field, struct error *err)
 		(int)(DURATION_MAX_MS / units[0].ms), quote_text(text, q));
 }
 
-static int malformed(const char *text, const char *field, struct error *err)
+static int error_malformed(const char *text, const char *field, struct error *err)
 {
 	char q[QUOTE_MAX];
 
@@ -71,11 +71,11 @@ int duration_parse(const char *text, const char *field, int64_t *ret_ms, struct 
 		if (r == -ERANGE)
 			return too_long(text, field, err);
 		if (r < 0)
-			return malformed(text, field, err);
+			return error_malformed(text, field, err);
 		unit = take_unit(&p);
 		/* Units must descend: "30m1h" and "1h1h" are mostly typing errors. */
 		if (unit <= last)
-			return malformed(text, field, err);
+			return error_malformed(text, field, err);
 		last = unit;
 		if (value > DURATION_MAX_MS ||
 			__builtin_mul_overflow((int64_t)value, units[unit].ms, &part) ||
@@ -95,14 +95,14 @@ int duration_parse_seconds(const char *text, const char *field, int64_t *ret_ms,
 	if (*p && *p != '.')
 		return duration_parse(text, field, ret_ms, err);
 	if (r == -EINVAL)
-		return malformed(text, field, err);
+		return error_malformed(text, field, err);
 	if (r < 0 || seconds > DURATION_MAX_MS / 1000)
 		return too_long(text, field, err);
 	if (*p == '.') {
 		const char *decimals = ++p;
 
 		if (scan_u64(&p, &ms) < 0 || *p || p - decimals > 3)
-			return malformed(text, field, err);
+			return error_malformed(text, field, err);
 		for (long n = p - decimals; n < 3; n++)
 			ms *= 10;
 	}

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int refuse(struct error *err, const char *field, const char *text)
+static int error_expected(struct error *err, const char *field, const char *text)
 {
 	char q[QUOTE_MAX];
 
@@ -42,7 +42,7 @@ int endpoint_parse(const char *text, const char *field, struct endpoint *ret, st
 		begin = text + 1;
 		end = strchr(begin, ']');
 		if (!end || (end[1] && end[1] != ':'))
-			return refuse(err, field, text);
+			return error_expected(err, field, text);
 		colon = end[1] ? end + 1 : NULL;
 	} else {
 		colon = strrchr(text, ':');
@@ -52,10 +52,10 @@ int endpoint_parse(const char *text, const char *field, struct endpoint *ret, st
 		end = colon ? colon : text + strlen(text);
 	}
 	if (end == begin || (size_t)(end - begin) >= sizeof(e.host))
-		return refuse(err, field, text);
+		return error_expected(err, field, text);
 	memcpy(e.host, begin, (size_t)(end - begin));
 	if (strpbrk(e.host, " \t\r\n/@,") || parse_port(colon, &e.port) < 0)
-		return refuse(err, field, text);
+		return error_expected(err, field, text);
 	e.has_port = colon;
 	*ret = e;
 	return 0;

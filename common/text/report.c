@@ -31,7 +31,7 @@ static const char *text_of(const json_t *o, const char *key)
 	return s && *s ? s : NULL;
 }
 
-static void border(FILE *f, char c, int width)
+static void write_border(FILE *f, char c, int width)
 {
 	for (int i = 0; i < width; i++)
 		fputc(c, f);
@@ -206,7 +206,7 @@ static void write_others(
 {
 	int others = 0, collateral = 0;
 
-	border(f, '-', width);
+	write_border(f, '-', width);
 	fprintf(f, "%sOther failures:%s\n", st->bold, st->off);
 	for (size_t i = first; i < json_array_size(failures); i++) {
 		const json_t *failure = json_array_get(failures, i);
@@ -220,7 +220,7 @@ static void write_others(
 		fputs("  <NO_OTHER_FAILURES>\n", f);
 	if (collateral == 0)
 		return;
-	border(f, '-', width);
+	write_border(f, '-', width);
 	fprintf(f, "%sCollateral (ended after the failure):%s\n", st->bold, st->off);
 	for (size_t i = first; i < json_array_size(failures); i++)
 		if (is_collateral(json_array_get(failures, i)))
@@ -258,9 +258,9 @@ char *report_format(const char *entrypoint, const json_t *failures, bool color)
 	if (!f)
 		return NULL;
 	width = width < WIDTH_MIN ? WIDTH_MIN : width > WIDTH_MAX ? WIDTH_MAX : width;
-	border(f, '=', width);
+	write_border(f, '=', width);
 	fprintf(f, "%s%s FAILED%s\n", st->red, name ? name : "job", st->off);
-	border(f, '-', width);
+	write_border(f, '-', width);
 	fprintf(f, "%sRoot Cause (%s):%s\n", st->bold,
 		is_first(failures) ? "first observed failure" : "earlier failures stand below",
 		st->off);
@@ -269,6 +269,6 @@ char *report_format(const char *entrypoint, const json_t *failures, bool color)
 	else
 		fputs("  <NO_ROOT_CAUSE>\n", f);
 	write_others(f, failures, root ? 1 : 0, width, st);
-	border(f, '=', width);
+	write_border(f, '=', width);
 	return memstream_end(f, &text);
 }

@@ -304,7 +304,7 @@ static int turn_later(struct varlink_client *c)
 }
 
 /* Returns 1 if bytes came, 0 if not, or a negative errno at the connection's end. */
-static int receive(struct varlink_client *c)
+static int receive_bytes(struct varlink_client *c)
 {
 	char data[32768];
 	ssize_t n = recv(c->fd, data, sizeof(data), MSG_DONTWAIT);
@@ -327,7 +327,7 @@ static void on_ready(int fd, int events, void *arg)
 	if (events & LOOP_WRITE)
 		c->blocked = false;
 	if (events & LOOP_READ && !c->paused)
-		r = receive(c);
+		r = receive_bytes(c);
 	if (r < 0)
 		disconnect(c);
 	else
@@ -360,7 +360,7 @@ void varlink_client_catch_up(struct varlink_client *c)
 	if (c->waiting)
 		on_turn(c);
 	for (int n = 0; n < RECEIVES_AT_ONCE && r > 0 && catches_up(c); n++) {
-		r = receive(c);
+		r = receive_bytes(c);
 		if (r > 0)
 			on_turn(c);
 	}

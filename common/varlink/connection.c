@@ -321,7 +321,7 @@ static ssize_t receive_bytes(struct varlink_connection *c, size_t len)
  * Reads small calls a few at a time, so that a peer that pipelines thousands delays others by no
  * more than some hundred; a long message may come in larger pieces.
  */
-static void receive(struct varlink_connection *c)
+static void receive_calls(struct varlink_connection *c)
 {
 	struct varlink_server *s = c->server;
 	bool is_long = c->in.end - c->in.begin > VARLINK_RECEIVE_BYTES;
@@ -352,7 +352,7 @@ void varlink_connection_receive(struct varlink_connection *c)
 		i++) {
 		c->busy = true;
 		before = c->in.end - c->in.begin;
-		receive(c);
+		receive_calls(c);
 		if (!c->eof && !c->doomed && c->in.end - c->in.begin == before)
 			break;
 		take_calls(c, INT_MAX);
@@ -370,7 +370,7 @@ static void on_ready(int fd, int events, void *arg)
 		return;
 	c->busy = true;
 	if (events & LOOP_READ && !c->waiting)
-		receive(c);
+		receive_calls(c);
 	if (events & LOOP_WRITE)
 		c->blocked = false;
 	if (!(c->watched & LOOP_READ) && hung_up(c))

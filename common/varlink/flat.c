@@ -40,7 +40,7 @@ void varlink_flat_fini(struct varlink_flat *f)
 }
 
 /* Returns text after the expected beginning, or NULL. text may be NULL. */
-static char *skip(char *text, const char *expected, size_t len)
+static char *skip_text(char *text, const char *expected, size_t len)
 {
 	return text && strncmp(text, expected, len) == 0 ? text + len : NULL;
 }
@@ -77,7 +77,7 @@ static bool is_named(const struct flat_field *f, const char *name)
 }
 
 /* Whether all members are known and have their types, and none is missing. */
-static bool fits(const struct varlink_type *type, const struct flat *p)
+static bool type_fits(const struct varlink_type *type, const struct flat *p)
 {
 	size_t known = 0;
 
@@ -121,20 +121,20 @@ const struct varlink_flat_target *varlink_flat_match(
 
 	if (!f->n)
 		return NULL;
-	at = skip(at, begin, sizeof(begin) - 1);
-	at = skip(at, f->idl->name, f->interface_len);
-	at = skip(at, ".", 1);
+	at = skip_text(at, begin, sizeof(begin) - 1);
+	at = skip_text(at, f->idl->name, f->interface_len);
+	at = skip_text(at, ".", 1);
 	if (!at)
 		return NULL;
 	name = at;
 	at = strchr(at, '"');
 	m = at ? varlink_flat_find(f, name, (size_t)(at - name)) : NULL;
-	at = m ? skip(at, middle, sizeof(middle) - 1) : NULL;
+	at = m ? skip_text(at, middle, sizeof(middle) - 1) : NULL;
 	at = at ? flat_scan(at, ret) : NULL;
 	/* A NUL inside the message is not its end. */
 	if (!at || *at != '}' || at + 1 != text + len)
 		return NULL;
-	if (!fits(&m->member->type, ret) || !in_ranges(f->ranges, ret))
+	if (!type_fits(&m->member->type, ret) || !in_ranges(f->ranges, ret))
 		return NULL;
 	flat_seal(ret);
 	return m;

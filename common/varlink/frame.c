@@ -19,7 +19,7 @@ void varlink_frame_fini(struct varlink_frame *f)
 }
 
 /* Moves the bytes to the beginning of the buffer. */
-static void compact(struct varlink_frame *f)
+static void compact_frame(struct varlink_frame *f)
 {
 	if (!f->begin)
 		return;
@@ -37,7 +37,7 @@ size_t varlink_frame_settle(struct varlink_frame *f)
 	if (!used) {
 		varlink_frame_fini(f);
 	} else if (f->room > ROOM_KEPT && f->room / 4 > used) {
-		compact(f);
+		compact_frame(f);
 		less = realloc(f->data, ROOM_KEPT > used ? ROOM_KEPT : used);
 		if (less) {
 			f->data = less;
@@ -54,7 +54,7 @@ int varlink_frame_feed(struct varlink_frame *f, const char *data, size_t len)
 
 	if (!len)
 		return 0;
-	compact(f);
+	compact_frame(f);
 	while (room - used < len)
 		room *= 2;
 	if (room > f->room) {

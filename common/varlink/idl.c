@@ -327,7 +327,7 @@ static int parse_member(struct parser *p, struct varlink_idl *idl)
 	return r < 0 ? r : parse_struct(p, &m->out);
 }
 
-static int resolve(const struct varlink_idl *idl, struct varlink_type *t, struct error *err)
+static int resolve_type(const struct varlink_idl *idl, struct varlink_type *t, struct error *err)
 {
 	const struct varlink_member *m;
 	int r = 0;
@@ -340,9 +340,9 @@ static int resolve(const struct varlink_idl *idl, struct varlink_type *t, struct
 		t->target = &m->type;
 	}
 	if (t->element)
-		return resolve(idl, t->element, err);
+		return resolve_type(idl, t->element, err);
 	for (size_t i = 0; r == 0 && i < t->n_fields; i++)
-		r = resolve(idl, &t->fields[i].type, err);
+		r = resolve_type(idl, &t->fields[i].type, err);
 	return r;
 }
 
@@ -361,9 +361,9 @@ int varlink_idl_parse(const char *text, struct varlink_idl **ret, struct error *
 	while (r == 0 && p.len)
 		r = parse_member(&p, idl);
 	for (size_t i = 0; r == 0 && i < idl->n_members; i++) {
-		r = resolve(idl, &idl->members[i].type, err);
+		r = resolve_type(idl, &idl->members[i].type, err);
 		if (r == 0)
-			r = resolve(idl, &idl->members[i].out, err);
+			r = resolve_type(idl, &idl->members[i].out, err);
 	}
 	if (r < 0)
 		return r;

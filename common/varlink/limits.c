@@ -210,15 +210,15 @@ size_t varlink_limits_queued(const struct varlink_connection *c)
 
 /* Bytes of an unfinished call. Whole calls that wait for their turn do not count: they are handled
  * soon. */
-static size_t begun(const struct varlink_connection *c)
+static size_t unfinished_bytes(const struct varlink_connection *c)
 {
 	return c->waiting ? 0 : c->in.end - c->in.begin;
 }
 
 int varlink_limits_count(struct varlink_connection *c)
 {
-	return budget_hold(
-		&c->bytes, begun(c) + c->open_bytes + varlink_buffer_held(&c->out) + c->held);
+	return budget_hold(&c->bytes,
+		unfinished_bytes(c) + c->open_bytes + varlink_buffer_held(&c->out) + c->held);
 }
 
 const char *varlink_limits_what(const struct varlink_server *s, int error, int64_t *ret_limit)
@@ -237,7 +237,7 @@ static void watch_unfinished(struct varlink_connection *c)
 {
 	struct varlink_server *s = c->server;
 
-	if (!begun(c) || c->eof || !varlink_connection_takes_calls(c)) {
+	if (!unfinished_bytes(c) || c->eof || !varlink_connection_takes_calls(c)) {
 		forget_unfinished(c);
 		return;
 	}
@@ -282,7 +282,7 @@ void varlink_limits_settle(struct varlink_connection *c)
 
 	(void)varlink_frame_settle(&c->in);
 	r = varlink_limits_count(c);
-	if (r < 0 && begun(c) && !c->closing) {
+	if (r < 0 && unfinished_bytes(c) && !c->closing) {
 		what = varlink_limits_what(c->server, r, &limit);
 		varlink_connection_refuse(c, what, limit);
 		varlink_connection_send(c);

@@ -63,7 +63,7 @@ static void on_rested(void *arg)
 	watch_all(arg, LOOP_READ);
 }
 
-static void rest(struct varlink_server *s)
+static void pause_accepting(struct varlink_server *s)
 {
 	watch_all(s, 0);
 	loop_timer_arm(s->accept_again, REST_MS);
@@ -89,7 +89,7 @@ static void accept_failed(struct varlink_server *s, int listening, int error)
 	if (error == EMFILE && s->exhausted)
 		drop_waiting(s, listening);
 	s->exhausted = true;
-	rest(s);
+	pause_accepting(s);
 }
 
 void varlink_listen_send_error(

@@ -26,7 +26,7 @@ size_t varlink_buffer_held(const struct varlink_buffer *b)
 }
 
 /* Frees memory that is not needed any more. */
-static void shrink(struct varlink_buffer *b)
+static void shrink_buffer(struct varlink_buffer *b)
 {
 	size_t room = b->room;
 	char *less;
@@ -43,13 +43,13 @@ static void shrink(struct varlink_buffer *b)
 void varlink_buffer_cut(struct varlink_buffer *b, size_t len)
 {
 	b->end = b->begin + len;
-	shrink(b);
+	shrink_buffer(b);
 	if (!len)
 		varlink_buffer_fini(b);
 }
 
 /* Room for len bytes behind the others; NULL without memory. */
-static char *reserve(struct varlink_buffer *b, size_t len)
+static char *reserve_bytes(struct varlink_buffer *b, size_t len)
 {
 	size_t room = b->room ? b->room : 512;
 	char *grown;
@@ -59,7 +59,7 @@ static char *reserve(struct varlink_buffer *b, size_t len)
 		memmove(b->data, b->data + b->begin, b->end - b->begin);
 		b->end -= b->begin;
 		b->begin = 0;
-		shrink(b);
+		shrink_buffer(b);
 	}
 	if (!b->room || b->room - b->end < len) {
 		while (room - b->end < len)
@@ -75,7 +75,7 @@ static char *reserve(struct varlink_buffer *b, size_t len)
 
 int varlink_buffer_append(struct varlink_buffer *b, const void *data, size_t len)
 {
-	char *to = reserve(b, len);
+	char *to = reserve_bytes(b, len);
 
 	if (!to)
 		return -ENOMEM;
@@ -144,7 +144,7 @@ static int append_parameters(struct varlink_buffer *b, const struct varlink_out 
 static int append_plain(struct varlink_buffer *b, const struct varlink_out *out)
 {
 	static const char before[] = "{\"parameters\":";
-	char *to = reserve(b, sizeof(before) + out->text_len + 1);
+	char *to = reserve_bytes(b, sizeof(before) + out->text_len + 1);
 
 	if (!to)
 		return -ENOMEM;

@@ -51,7 +51,7 @@ struct varlink_interface {
 enum { VARLINK_STANDARD, VARLINK_OWN, VARLINK_MORE };
 
 enum {
-	/* Small calls are read in pieces of this size: see receive(). */
+	/* Small calls are read in pieces of this size: see receive_calls(). */
 	VARLINK_RECEIVE_BYTES = 8192,
 	/* Longer messages are counted at once, shorter ones at the end of the turn. */
 	VARLINK_LONG_BYTES = 65536,

@@ -251,7 +251,8 @@ int varlink_server_connections(const struct varlink_server *s)
 }
 
 /* The connections whose sockets have input, by one poll(). */
-static size_t readable(struct varlink_server *s, struct varlink_connection **list, struct pollfd *p)
+static size_t find_readable(
+	struct varlink_server *s, struct varlink_connection **list, struct pollfd *p)
 {
 	struct varlink_connection *c;
 	size_t n = 0, found = 0;
@@ -284,7 +285,7 @@ void varlink_server_receive(struct varlink_server *s)
 	list = calloc((size_t)s->n_connections + 1, sizeof(*list));
 	p = calloc((size_t)s->n_connections + 1, sizeof(*p));
 	/* No connection ends while its list is used: that needs a turn. */
-	n = list && p ? readable(s, list, p) : 0;
+	n = list && p ? find_readable(s, list, p) : 0;
 	for (size_t i = 0; i < n; i++)
 		varlink_connection_receive(list[i]);
 	s->paused = paused;

@@ -48,7 +48,7 @@ static int get_info(struct varlink_call *call, json_t *parameters, void *arg)
 }
 
 /* Makes the text once and keeps it: this looks at some ten thousand characters. */
-static int describe(struct varlink_interface *i)
+static int describe_interface(struct varlink_interface *i)
 {
 	_cleanup_json_ json_t *p = json_object();
 
@@ -68,7 +68,7 @@ static int get_interface_description(struct varlink_call *call, json_t *paramete
 
 		if (strcmp(found->idl->name, name))
 			continue;
-		if (describe(found) < 0)
+		if (describe_interface(found) < 0)
 			return -ENOMEM;
 		return varlink_reply_text(call, found->described, found->described_len);
 	}

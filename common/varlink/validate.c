@@ -38,7 +38,7 @@ static void list_names(const struct varlink_type *t, char *text, size_t size)
 		n += snprintf(text + n, size - n, "%s%s", i ? ", " : "", t->fields[i].name);
 }
 
-static const char *describe(const struct varlink_type *t, char *text, size_t size)
+static const char *describe_type(const struct varlink_type *t, char *text, size_t size)
 {
 	static const char *const names[] = {
 		[VARLINK_BOOL] = "a boolean",
@@ -68,12 +68,12 @@ static int wrong_type(
 	path_text(p, field, sizeof(field));
 	if (!v)
 		return error_field(err, -EINVAL, field, "missing, expected %s",
-			describe(t, what, sizeof(what)));
+			describe_type(t, what, sizeof(what)));
 	if (json_is_string(v))
 		return error_field(err, -EINVAL, field, "expected %s, got \"%.60s\"",
-			describe(t, what, sizeof(what)), json_string_value(v));
+			describe_type(t, what, sizeof(what)), json_string_value(v));
 	return error_field(err, -EINVAL, field, "expected %s, got %s",
-		describe(t, what, sizeof(what)), json_type_name(v));
+		describe_type(t, what, sizeof(what)), json_type_name(v));
 }
 
 static int check_value(

@@ -98,7 +98,7 @@ static int try_connect(struct agent_call *c)
 	return 0;
 }
 
-static void broke(struct agent_call *c)
+static void report_disconnected(struct agent_call *c)
 {
 	_cleanup_json_ json_t *none = json_object();
 
@@ -121,7 +121,7 @@ static void on_retry(void *arg)
 	struct agent_call *c = arg;
 
 	if (!is_for(c) || try_connect(c) < 0)
-		broke(c);
+		report_disconnected(c);
 }
 
 static void on_slice(void *arg)
@@ -145,7 +145,7 @@ static void on_slice(void *arg)
 	if (c->heard)
 		return;
 	if (!c->client && !is_for(c))
-		broke(c);
+		report_disconnected(c);
 	else if (c->job->child.pidfd >= 0 || --c->left > 0) /* an agent not yet let go has time */
 		loop_timer_arm(c->slice, c->options.patience_ms / SLICES);
 	else {

@@ -49,7 +49,7 @@ int helpers_new(const struct job_host *host, uint64_t idle_ms, struct helpers **
 	return 0;
 }
 
-static void release(struct helper *h)
+static void helper_drop(struct helper *h)
 {
 	LIST_REMOVE(h, entry);
 	budget_leave(&h->place);
@@ -66,12 +66,12 @@ static void on_end(void *arg, int code, int status)
 	budget_leave(&h->place);
 	loop_timer_disarm(h->timer);
 	if (h->freed)
-		release(h);
+		helper_drop(h);
 }
 
 /* Kills the process, even a stopped one. The relay that reads its answer sees the connection end.
  */
-static void end(struct helper *h, const char *why)
+static void helper_kill(struct helper *h, const char *why)
 {
 	if (!h->watch)
 		return;
@@ -85,8 +85,8 @@ struct helpers *helpers_free(struct helpers *all)
 	if (!all)
 		return NULL;
 	while (!LIST_EMPTY(&all->list)) {
-		end(LIST_FIRST(&all->list), NULL);
-		release(LIST_FIRST(&all->list));
+		helper_kill(LIST_FIRST(&all->list), NULL);
+		helper_drop(LIST_FIRST(&all->list));
 	}
 	budget_free(all->budget);
 	free(all);
@@ -95,7 +95,8 @@ struct helpers *helpers_free(struct helpers *all)
 
 static void on_cut(void *arg)
 {
-	end(arg, "the process that reads the run's files was ended: other users need its place");
+	helper_kill(arg,
+		"the process that reads the run's files was ended: other users need its place");
 }
 
 static uint64_t cpu_ms(const struct helper *h)
@@ -116,7 +117,7 @@ static void on_idle(void *arg)
 	log_warning("pid %d, which reads the files of a run that is over, got nothing done for "
 		    "%d s: killed",
 		(int)h->pid, (int)(h->all->idle_ms / 1000));
-	end(h, "the process that reads the run's files got nothing done, and was killed");
+	helper_kill(h, "the process that reads the run's files got nothing done, and was killed");
 }
 
 void helper_await(struct helper *h, bool awaited)
@@ -134,7 +135,7 @@ const char *helper_why(const struct helper *h)
 	return h->why ? h->why : "the process that reads the run's files ended";
 }
 
-static int start(struct helper *h, const struct job *j, int *ret_socket, struct error *err)
+static int helper_start(struct helper *h, const struct job *j, int *ret_socket, struct error *err)
 {
 	const struct job_host *host = h->all->host;
 	_cleanup_free_ char *dir = paths_join(host->store->path, j->rec.run);
@@ -168,16 +169,16 @@ int helper_new(struct helpers *all, const struct job *j, const struct varlink_ac
 	if (r == 0)
 		r = loop_timer_new(all->host->loop, on_idle, h, &h->timer);
 	if (r < 0) {
-		release(h);
+		helper_drop(h);
 		return error_set(err, r, "out of memory");
 	}
 	r = budget_hold(&h->place, 1);
 	if (r < 0)
 		*ret_limit = budget_limit(all->budget, r);
 	else
-		r = start(h, j, ret_socket, err);
+		r = helper_start(h, j, ret_socket, err);
 	if (r < 0) {
-		release(h);
+		helper_drop(h);
 		return r;
 	}
 	helper_await(h, true);
@@ -190,8 +191,8 @@ struct helper *helper_free(struct helper *h)
 	if (!h)
 		return NULL;
 	h->freed = true;
-	end(h, NULL);
+	helper_kill(h, NULL);
 	if (!h->watch)
-		release(h);
+		helper_drop(h);
 	return NULL;
 }

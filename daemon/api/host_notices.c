@@ -110,7 +110,7 @@ static void on_ended(void *arg, struct listener *l)
 	listener_free(l);
 }
 
-static int64_t capped(const struct notices *n, int64_t delay_ms)
+static int64_t capped_delay(const struct notices *n, int64_t delay_ms)
 {
 	int64_t most = n->daemon->config.inhibit_delay;
 
@@ -119,7 +119,7 @@ static int64_t capped(const struct notices *n, int64_t delay_ms)
 
 static void host_goes_down(struct notices *n, int64_t delay_ms, const char *why)
 {
-	delay_ms = capped(n, delay_ms);
+	delay_ms = capped_delay(n, delay_ms);
 	n->down_us = (int64_t)loop_real_us();
 	n->down =
 		(struct notice){ .source = "logind", .deadline_us = n->down_us + delay_ms * 1000 };
@@ -142,7 +142,7 @@ static void on_inhibit(void *arg, bool down, int64_t delay_ms)
 	loop_timer_disarm(n->limit);
 }
 
-static int count(const struct notices *n, const char *source)
+static int count_jobs(const struct notices *n, const char *source)
 {
 	const char *platform = platform_of(n);
 	const struct listener *l;
@@ -166,7 +166,7 @@ static void leave_now(struct notices *n)
 static void on_limit(void *arg)
 {
 	struct notices *n = arg;
-	int left = count(n, "logind");
+	int left = count_jobs(n, "logind");
 
 	if (left)
 		log_warning("the host goes down and is not held up any longer for %d job%s", left,
@@ -226,11 +226,11 @@ static void on_going(void *arg, bool down)
 	int64_t ms;
 
 	n->going = shutdown_query_free(n->going);
-	if (!down || !count(n, "logind")) {
+	if (!down || !count_jobs(n, "logind")) {
 		leave_now(n);
 		return;
 	}
-	ms = capped(n, n->daemon->config.inhibit_delay >= 0 ? INT64_MAX / 4000 : LEAVE_MS);
+	ms = capped_delay(n, n->daemon->config.inhibit_delay >= 0 ? INT64_MAX / 4000 : LEAVE_MS);
 	notify_extend(n->daemon->notify, (uint64_t)ms + LEAVE_SPARE_MS);
 	host_goes_down(n, ms, "the host is going down");
 }
@@ -242,7 +242,7 @@ void notices_leave(struct notices *n, loop_fn done, void *arg)
 	n->left = done;
 	n->left_arg = arg;
 	/* With n->down set, logind itself has announced the end to the jobs and waited for them. */
-	if (count(n, "logind") && !n->down.source)
+	if (count_jobs(n, "logind") && !n->down.source)
 		r = shutdown_query_ask(n->daemon->loop, on_going, n, &n->going);
 	else
 		r = -ENOENT;
@@ -261,7 +261,7 @@ static json_t *watch_of_logind(const struct notices *n)
 	const char *text;
 	const char *state = inhibit_state(n->inhibit, &text);
 	json_t *w = json_pack("{s:s, s:s, s:s, s:i}", "source", "logind", "state", state, "text",
-		text, "jobs", count(n, "logind"));
+		text, "jobs", count_jobs(n, "logind"));
 
 	if (w && n->down_us && json_put_int(w, "last_us", n->down_us) < 0) {
 		json_decref(w);
@@ -270,14 +270,14 @@ static json_t *watch_of_logind(const struct notices *n)
 	return w;
 }
 
-static json_t *watches(const struct notices *n)
+static json_t *watches_json(const struct notices *n)
 {
 	json_t *list = noticer_watches_json(n->noticer);
 	json_t *w;
 	size_t i;
 
 	json_array_foreach (list, i, w)
-		if (json_put_int(w, "jobs", count(n, json_get_string(w, "source", ""))) < 0)
+		if (json_put_int(w, "jobs", count_jobs(n, json_get_string(w, "source", ""))) < 0)
 			goto failed;
 	if (list && !json_add(list, watch_of_logind(n)))
 		return list;
@@ -291,7 +291,7 @@ static void on_platform(void *arg, const char *platform, const char *details)
 	struct question *q = arg;
 	struct notices *n = q->notices;
 	struct varlink_call *call = q->call;
-	json_t *list = watches(n);
+	json_t *list = watches_json(n);
 
 	question_free(q);
 	if (list)

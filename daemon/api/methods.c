@@ -130,7 +130,7 @@ static int on_relayed(struct varlink_call *call, json_t *params, void *arg)
 
 /* As on_relayed(), for a call that changes something: elasticd logs it, and refuses it for a run
  * that is over. */
-static int command(struct daemon *d, struct varlink_call *call, json_t *params, struct job *j)
+static int relay_command(struct daemon *d, struct varlink_call *call, json_t *params, struct job *j)
 {
 	const struct varlink_peer *peer;
 
@@ -146,7 +146,7 @@ static int on_command(struct varlink_call *call, json_t *params, void *arg)
 {
 	struct job *j = methods_job(arg, call, params);
 
-	return j ? command(arg, call, params, j) : 0;
+	return j ? relay_command(arg, call, params, j) : 0;
 }
 
 static int on_restart(struct varlink_call *call, json_t *params, void *arg)
@@ -158,7 +158,7 @@ static int on_restart(struct varlink_call *call, json_t *params, void *arg)
 		return 0;
 	if (job_is_over(j))
 		return start_again(d, call, j);
-	return command(d, call, params, j);
+	return relay_command(d, call, params, j);
 }
 
 /* The attached program is the caller's child and runs as the caller, so only the job's own user may
@@ -171,7 +171,7 @@ static int on_attach(struct varlink_call *call, json_t *params, void *arg)
 	if (!j)
 		return 0;
 	if (varlink_call_peer(call)->uid == j->rec.uid)
-		return command(arg, call, params, j);
+		return relay_command(arg, call, params, j);
 	snprintf(text, sizeof(text),
 		"an attached worker runs as its caller, and the workers of %.64s run as uid %u: "
 		"call as that user",
@@ -220,7 +220,7 @@ static int on_status(struct varlink_call *call, json_t *params, void *arg)
 	return r;
 }
 
-static bool listed(const struct job *j, struct viewer *v, bool ended)
+static bool is_listed(const struct job *j, struct viewer *v, bool ended)
 {
 	return may_see(j, v) && (ended || !job_is_over(j)) && j->mirror.brief;
 }
@@ -252,14 +252,14 @@ static int on_list(struct varlink_call *call, json_t *params, void *arg)
 		if (may_see(j, &v))
 			job_catch_up(j);
 	for (struct job *j = first_listed(d, ended); j; j = next_listed(j, ended))
-		if (listed(j, &v, ended))
+		if (is_listed(j, &v, ended))
 			total += strlen(j->mirror.brief) + 1;
 	f = open_memstream(&text, &len);
 	if (!f)
 		return -ENOMEM;
 	fputs("{\"jobs\":[", f);
 	for (struct job *j = first_listed(d, ended); j; j = next_listed(j, ended)) {
-		if (!listed(j, &v, ended))
+		if (!is_listed(j, &v, ended))
 			continue;
 		/* More than fits into a message: the oldest are left out. */
 		if (total > room) {
@@ -314,7 +314,7 @@ static int on_events(struct varlink_call *call, json_t *params, void *arg)
 }
 
 /* Collects the runs that a Remove means: one by its identifier, or all of a name. */
-static int collect(struct daemon *d, struct varlink_call *call, const struct job *found,
+static int collect_ended(struct daemon *d, struct varlink_call *call, const struct job *found,
 	const char *key, struct job ***ret, size_t *ret_n)
 {
 	struct viewer v = { methods_level(d, call), varlink_call_peer(call)->uid };
@@ -351,7 +351,7 @@ static int on_remove(struct varlink_call *call, json_t *params, void *arg)
 
 	if (!j)
 		return 0;
-	r = collect(d, call, j, json_get_string(params, "job", ""), &jobs, &n);
+	r = collect_ended(d, call, j, json_get_string(params, "job", ""), &jobs, &n);
 	if (r)
 		return r < 0 ? r : 0;
 	r = remove_begin(d, call, jobs, n, json_get_bool(params, "logs", false));

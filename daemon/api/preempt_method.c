@@ -17,8 +17,8 @@ enum { ALL_MS = 10000 }; /* the longest that one silent agent delays the answer 
 
 struct preempt;
 
-struct errand {
-	LIST_ENTRY(errand) link;
+struct delivery {
+	LIST_ENTRY(delivery) link;
 	struct preempt *preempt;
 	struct notice_delivery *delivery;
 	char *name, *run;
@@ -32,7 +32,7 @@ struct preempt {
 	struct loop_timer *limit;
 	json_t *runs; /* runs whose agents took the notice */
 	bool one;     /* one job was named: its refusal is the answer */
-	LIST_HEAD(, errand) errands;
+	LIST_HEAD(, delivery) deliveries;
 };
 
 struct preempts {
@@ -52,7 +52,7 @@ int preempts_new(struct daemon *d, struct preempts **ret)
 	return 0;
 }
 
-static void errand_free(struct errand *e)
+static void delivery_free(struct delivery *e)
 {
 	LIST_REMOVE(e, link);
 	notice_delivery_free(e->delivery);
@@ -63,8 +63,8 @@ static void errand_free(struct errand *e)
 
 static void preempt_free(struct preempt *p)
 {
-	while (!LIST_EMPTY(&p->errands))
-		errand_free(LIST_FIRST(&p->errands));
+	while (!LIST_EMPTY(&p->deliveries))
+		delivery_free(LIST_FIRST(&p->deliveries));
 	LIST_REMOVE(p, link);
 	loop_timer_free(p->limit);
 	json_decref(p->runs);
@@ -89,7 +89,7 @@ static void on_gone(void *arg)
 }
 
 /* Answers the caller when all agents have answered, and frees p. */
-static void finish(struct preempt *p)
+static void answer_finished(struct preempt *p)
 {
 	struct varlink_call *call = p->call;
 	json_t *runs = json_incref(p->runs);
@@ -107,13 +107,13 @@ static void on_limit(void *arg)
 	struct preempt *p = arg;
 	struct varlink_call *call = p->call;
 	json_t *waiting = json_array();
-	const struct errand *e;
+	const struct delivery *e;
 
 	if (!call) {
 		json_decref(waiting);
 		return;
 	}
-	LIST_FOREACH (e, &p->errands, link) {
+	LIST_FOREACH (e, &p->deliveries, link) {
 		log_warning("job %s: its agent has not taken the notice yet", e->name);
 		(void)!json_add(waiting, json_string(e->name));
 	}
@@ -121,7 +121,7 @@ static void on_limit(void *arg)
 	varlink_reply(call, json_pack("{s:O, s:o}", "runs", p->runs, "waiting", waiting));
 }
 
-static void refuse(struct preempt *p, const char *error, json_t *parameters)
+static void answer_refused(struct preempt *p, const char *error, json_t *parameters)
 {
 	struct varlink_call *call = p->call;
 
@@ -130,13 +130,13 @@ static void refuse(struct preempt *p, const char *error, json_t *parameters)
 		varlink_error(call, error, json_incref(parameters));
 }
 
-static void on_told(void *arg, const char *error, json_t *parameters)
+static void on_delivered(void *arg, const char *error, json_t *parameters)
 {
-	struct errand *e = arg;
+	struct delivery *e = arg;
 	struct preempt *p = e->preempt;
 
 	if (error && p->one) {
-		refuse(p, error, parameters);
+		answer_refused(p, error, parameters);
 		return;
 	}
 	if (error && strcmp(error, "FailedPrecondition") != 0 && strcmp(error, "NotFound") != 0) {
@@ -148,22 +148,23 @@ static void on_told(void *arg, const char *error, json_t *parameters)
 	} else if (!error && json_add(p->runs, json_string(e->run)) < 0) {
 		log_warning("job %s: took the notice; out of memory to say so", e->name);
 	}
-	errand_free(e);
-	if (LIST_EMPTY(&p->errands))
-		finish(p);
+	delivery_free(e);
+	if (LIST_EMPTY(&p->deliveries))
+		answer_finished(p);
 }
 
-static int add(struct preempt *p, struct job *j, const struct notice_delivery_notice *n)
+static int add_job(struct preempt *p, struct job *j, const struct notice_delivery_notice *n)
 {
-	struct errand *e = calloc(1, sizeof(*e));
+	struct delivery *e = calloc(1, sizeof(*e));
 
 	if (!e)
 		return -ENOMEM;
 	e->preempt = p;
-	LIST_INSERT_HEAD(&p->errands, e, link);
+	LIST_INSERT_HEAD(&p->deliveries, e, link);
 	e->name = strdup(j->rec.name);
 	e->run = strdup(j->rec.run);
-	return e->name && e->run ? notice_delivery_new(j, n, on_told, e, &e->delivery) : -ENOMEM;
+	return e->name && e->run ? notice_delivery_new(j, n, on_delivered, e, &e->delivery)
+				 : -ENOMEM;
 }
 
 static int add_all(struct preempt *p, const struct notice_delivery_notice *n)
@@ -176,7 +177,7 @@ static int add_all(struct preempt *p, const struct notice_delivery_notice *n)
 	for (struct job *j = registry_first_active(d->registry); j && !r;
 		j = registry_next_active(j))
 		if (!job_is_over(j) && access_job(level, uid, j->rec.uid))
-			r = add(p, j, n);
+			r = add_job(p, j, n);
 	return r;
 }
 
@@ -198,7 +199,7 @@ static void log_asked(
 		(int)peer->pid, reason && *reason ? ": " : "", reason ? reason : "");
 }
 
-static int start(struct daemon *d, struct varlink_call *call, struct job *j,
+static int preempt_start(struct daemon *d, struct varlink_call *call, struct job *j,
 	const struct notice_delivery_notice *n)
 {
 	struct preempt *p = calloc(1, sizeof(*p));
@@ -209,18 +210,18 @@ static int start(struct daemon *d, struct varlink_call *call, struct job *j,
 	p->preempts = d->preempts;
 	p->call = call;
 	p->one = j != NULL;
-	LIST_INIT(&p->errands);
+	LIST_INIT(&p->deliveries);
 	LIST_INSERT_HEAD(&d->preempts->open, p, link);
 	p->runs = json_array();
 	r = p->runs ? loop_timer_new(d->loop, on_limit, p, &p->limit) : -ENOMEM;
 	if (!r)
-		r = j ? add(p, j, n) : add_all(p, n);
+		r = j ? add_job(p, j, n) : add_all(p, n);
 	if (r < 0) {
 		preempt_free(p);
 		return r;
 	}
-	if (LIST_EMPTY(&p->errands)) {
-		finish(p);
+	if (LIST_EMPTY(&p->deliveries)) {
+		answer_finished(p);
 		return 0;
 	}
 	varlink_call_on_gone(call, on_gone, p);
@@ -254,5 +255,5 @@ int preempt_begin(struct daemon *d, struct varlink_call *call, const json_t *par
 			return methods_not_active(call, j);
 	}
 	log_asked(call, j ? j->rec.name : "all jobs", &n);
-	return start(d, call, j, &n);
+	return preempt_start(d, call, j, &n);
 }

@@ -62,7 +62,7 @@ static void on_removed(void *arg, int failed)
 	loop_timer_arm(u->prune->timer, 0);
 }
 
-static void begin(struct prune *p, uid_t uid, struct job **jobs, size_t n)
+static void remove_runs(struct prune *p, uid_t uid, struct job **jobs, size_t n)
 {
 	struct prune_user *u = calloc(1, sizeof(*u));
 
@@ -75,7 +75,7 @@ static void begin(struct prune *p, uid_t uid, struct job **jobs, size_t n)
 }
 
 /* How long prune leaves the user's runs alone, in ms; UINT64_MAX while a removal runs. */
-static uint64_t rest(struct prune *p, uid_t uid, uint64_t now)
+static uint64_t pause_of_user(struct prune *p, uid_t uid, uint64_t now)
 {
 	struct prune_user *u;
 
@@ -92,7 +92,7 @@ static uint64_t rest(struct prune *p, uid_t uid, uint64_t now)
 	return 0;
 }
 
-static void tell(const struct prune *p, const struct job *j, enum retention_why why)
+static void log_removal(const struct prune *p, const struct job *j, enum retention_why why)
 {
 	char text[RETENTION_TEXT_MAX];
 
@@ -140,15 +140,15 @@ static uint64_t look_at(struct prune *p, struct job **jobs, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		if (runs[i].why == RETENTION_KEEP)
 			continue;
-		tell(p, runs[i].arg, runs[i].why);
+		log_removal(p, runs[i].arg, runs[i].why);
 		gone[n_gone++] = runs[i].arg;
 	}
 	if (n_gone)
-		begin(p, gone[0]->rec.uid, gone, n_gone);
+		remove_runs(p, gone[0]->rec.uid, gone, n_gone);
 	return time_to(due);
 }
 
-static void look(struct prune *p)
+static void prune_now(struct prune *p)
 {
 	size_t total = registry_count(p->daemon->registry), n = 0;
 	_cleanup_free_ struct job **jobs = calloc(total + 1, sizeof(*jobs));
@@ -161,7 +161,7 @@ static void look(struct prune *p)
 		qsort(jobs, n, sizeof(*jobs), by_user);
 	for (size_t i = 0, end; i < n; i = end) {
 		uid_t uid = jobs[i]->rec.uid;
-		uint64_t wait = rest(p, uid, now);
+		uint64_t wait = pause_of_user(p, uid, now);
 
 		for (end = i; end < n && jobs[end]->rec.uid == uid; end++)
 			;
@@ -215,7 +215,7 @@ void prune_update(struct prune *p)
 	p->rest_ms = now + PRUNE_REST_MS;
 	p->seen = n;
 	p->limits = limits;
-	look(p);
+	prune_now(p);
 }
 
 int prune_new(struct daemon *d, struct prune **ret)

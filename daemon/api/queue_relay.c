@@ -312,7 +312,7 @@ static int64_t own_wait(const json_t *params, const char **ret_name)
 }
 
 /* Whether the job's first agent is starting. Calls to it wait, however short their limits. */
-static bool begins(const struct job *j)
+static bool is_starting(const struct job *j)
 {
 	return j->life == LIFE_STARTING && !j->n_losses && !j->returns;
 }
@@ -327,7 +327,7 @@ static void arm_patience(struct queue_call *c)
 
 	if (wait >= 0)
 		left = (uint64_t)wait > waited ? (uint64_t)wait - waited : 0;
-	if (!c->busy && (left > AGENT_WAIT_MS || begins(c->job)))
+	if (!c->busy && (left > AGENT_WAIT_MS || is_starting(c->job)))
 		left = AGENT_WAIT_MS;
 	if (left == UINT64_MAX)
 		loop_timer_disarm(c->timer);
@@ -396,7 +396,7 @@ static struct queue_call *first_of(struct queue_call *c)
 	return first;
 }
 
-static void proceed(struct queue_call *c)
+static void send_or_wait(struct queue_call *c)
 {
 	struct queue_call *first = first_of(c);
 	struct queue_link *l = NULL;
@@ -432,7 +432,7 @@ static void on_retry(void *arg)
 	for (c = TAILQ_FIRST(&p->waiting); c; c = next) {
 		next = TAILQ_NEXT(c, entry);
 		if (c->busy)
-			proceed(c);
+			send_or_wait(c);
 	}
 	/* A call that found its agent still busy has armed the timer. */
 	if (loop_timer_armed(p->retry)) {
@@ -448,7 +448,7 @@ static void on_news(void *arg, struct job *j, enum job_news news)
 	if (news == JOB_GONE)
 		varlink_error(take_call(c), "NotFound", manager_no_job(j->rec.name));
 	else if (news == JOB_ATTACHED || news == JOB_VERDICT || news == JOB_ENDED)
-		proceed(c);
+		send_or_wait(c);
 }
 
 static void on_patience(void *arg)
@@ -490,7 +490,7 @@ static int on_queue(struct varlink_call *call, json_t *params, void *arg)
 	c->begun_ms = loop_now_ms();
 	arm_patience(c);
 	varlink_call_on_gone(call, on_gone, c);
-	proceed(c);
+	send_or_wait(c);
 	return 0;
 }
 

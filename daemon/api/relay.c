@@ -200,7 +200,7 @@ static bool take_place(struct relay *r)
 	return !code;
 }
 
-static bool stops(const struct relay *r)
+static bool stops_job(const struct relay *r)
 {
 	return r->rule->flags & RELAY_STOPS;
 }
@@ -211,13 +211,13 @@ static bool ends_all(const struct relay *r)
 {
 	const char *text = json_get_string(r->params, "signal", "");
 
-	return stops(r) ||
+	return stops_job(r) ||
 	       (!strcmp(r->rule->method, "Kill") && signals_from_string(text) == SIGKILL &&
 		       !json_get_string(r->params, "ranks", NULL));
 }
 
 /* Whether the call only reads and then ends: files can answer it where the agent does not. */
-static bool reads(const struct relay *r)
+static bool only_reads(const struct relay *r)
 {
 	return r->rule->flags & RELAY_AFTERWARDS && strcmp(r->rule->method, "Watch") != 0 &&
 	       !json_get_bool(r->params, "follow", false);
@@ -225,7 +225,7 @@ static bool reads(const struct relay *r)
 
 static void end_doomed(struct relay *r)
 {
-	end_reply(r, stops(r) ? NULL : json_pack("{s:i}", "signalled", r->doomed_number));
+	end_reply(r, stops_job(r) ? NULL : json_pack("{s:i}", "signalled", r->doomed_number));
 }
 
 static void end_not_active(struct relay *r)
@@ -258,9 +258,9 @@ static void prepare_repeat(struct relay *r)
 	}
 }
 
-static void proceed(struct relay *r);
+static void send_to_agent(struct relay *r);
 
-static void hold(struct relay *r, bool pause)
+static void pause_answers(struct relay *r, bool pause)
 {
 	agent_call_pause(r->ask, pause);
 	if (r->client)
@@ -273,7 +273,7 @@ static void on_drained(void *arg)
 {
 	struct relay *r = arg;
 
-	hold(r, false);
+	pause_answers(r, false);
 }
 
 static void answer_afterwards(struct relay *r);
@@ -290,7 +290,7 @@ static void agent_gone(struct relay *r)
 		end_error(r, "Unavailable", manager_agent_lost(r->job->rec.name));
 }
 
-static void broke(struct relay *r)
+static void on_disconnected(struct relay *r)
 {
 	r->ask = agent_call_free(r->ask);
 	r->client = varlink_client_free(r->client);
@@ -300,7 +300,7 @@ static void broke(struct relay *r)
 		agent_gone(r);
 	} else {
 		prepare_repeat(r);
-		proceed(r);
+		send_to_agent(r);
 	}
 }
 
@@ -345,7 +345,7 @@ static void on_answer(void *arg, const char *error, json_t *parameters, bool con
 	bool slow;
 
 	if (error && !strcmp(error, "disconnected")) {
-		broke(r);
+		on_disconnected(r);
 		return;
 	}
 	if (error && !strcmp(error, VARLINK_TOO_MUCH)) {
@@ -375,7 +375,7 @@ static void on_answer(void *arg, const char *error, json_t *parameters, bool con
 	varlink_notify(r->call, json_incref(parameters));
 	slow = varlink_call_congested(r->call, on_drained, r);
 	if (slow)
-		hold(r, true);
+		pause_answers(r, true);
 	else if (r->helper)
 		helper_await(r->helper, true);
 }
@@ -447,14 +447,14 @@ static int count_processes(const struct job *j)
 }
 
 /* Has the agent killed; r is answered when the verdict comes as news. did: what the agent did. */
-static void doom(struct relay *r, const char *did)
+static void kill_agent(struct relay *r, const char *did)
 {
 	char why[160], name[USER_NAME_MAX];
 
 	r->doomed = true;
 	r->doomed_number = count_processes(r->job);
 	snprintf(why, sizeof(why), "%s after %.64s had asked to %s the job", did,
-		user_name(varlink_call_peer(r->call)->uid, name), stops(r) ? "stop" : "kill");
+		user_name(varlink_call_peer(r->call)->uid, name), stops_job(r) ? "stop" : "kill");
 	job_condemn(r->job, why);
 }
 
@@ -475,8 +475,8 @@ static void on_silent(void *arg)
 	snprintf(did, sizeof(did), "did not answer for %d s",
 		(heard ? KILL_DUE_MS : AGENT_CALL_PATIENCE_MS) / 1000);
 	if (ends_all(r))
-		doom(r, did);
-	else if (reads(r))
+		kill_agent(r, did);
+	else if (only_reads(r))
 		answer_from_files(r);
 	else
 		end_silent(r);
@@ -487,16 +487,16 @@ static void ask_agent(struct relay *r)
 	const struct agent_call_options o = { .method = r->rule->method,
 		.params = r->params,
 		.more = varlink_call_more(r->call),
-		.insist = stops(r) || reads(r),
+		.insist = stops_job(r) || only_reads(r),
 		.modest = !varlink_call_account(r->call).trusted,
-		.patience_ms = reads(r) ? READ_PATIENCE_MS : AGENT_CALL_PATIENCE_MS,
-		.due_ms = ends_all(r) && !stops(r) ? KILL_DUE_MS : 0,
+		.patience_ms = only_reads(r) ? READ_PATIENCE_MS : AGENT_CALL_PATIENCE_MS,
+		.due_ms = ends_all(r) && !stops_job(r) ? KILL_DUE_MS : 0,
 		.answer = on_answer,
 		.silent = on_silent,
 		.arg = r };
 	int code;
 
-	if (stops(r))
+	if (stops_job(r))
 		job_end_within(r->job, json_get_int(r->params, "timeout_ms", SPEC_UNSET));
 	code = agent_call_new(r->job, &o, &r->ask);
 	if (!code)
@@ -510,7 +510,7 @@ static void ask_agent(struct relay *r)
 		agent_gone(r);
 }
 
-static void proceed(struct relay *r)
+static void send_to_agent(struct relay *r)
 {
 	enum life life = r->job->life;
 
@@ -521,16 +521,16 @@ static void proceed(struct relay *r)
 	if (r->doomed)
 		return;
 	if (life == LIFE_LINKED || life == LIFE_STARTING ||
-		(life == LIFE_LOST && (stops(r) || reads(r)))) {
+		(life == LIFE_LOST && (stops_job(r) || only_reads(r)))) {
 		/* An earlier call already found the agent silent. */
-		if (r->job->mirror.silent_us && reads(r)) {
+		if (r->job->mirror.silent_us && only_reads(r)) {
 			job_agent_silent(r->job, r->job->mirror.silent_us);
 			answer_from_files(r);
 		} else if (r->retries++ < RETRIES_MAX) {
 			ask_agent(r);
 		} else if (ends_all(r)) {
-			doom(r, "hung up each time");
-		} else if (reads(r)) {
+			kill_agent(r, "hung up each time");
+		} else if (only_reads(r)) {
 			answer_from_files(r);
 		}
 		return;
@@ -551,9 +551,9 @@ static void on_news(void *arg, struct job *j, enum job_news news)
 		end_error(r, "Unavailable", manager_agent_lost(j->rec.name));
 	} else if (!r->ask && !r->client &&
 		   (news == JOB_ATTACHED || news == JOB_VERDICT ||
-			   (news == JOB_STARTED && stops(r)))) {
+			   (news == JOB_STARTED && stops_job(r)))) {
 		r->retries = 0;
-		proceed(r);
+		send_to_agent(r);
 	}
 }
 
@@ -596,6 +596,6 @@ int relay_begin(
 	job_watch(j, &r->watch, on_news, r);
 	varlink_call_on_gone(call, on_gone, r);
 	if (take_place(r))
-		proceed(r);
+		send_to_agent(r);
 	return 0;
 }

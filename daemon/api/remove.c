@@ -56,7 +56,7 @@ int removals_new(struct daemon *d, struct removals **ret)
 	return 0;
 }
 
-static void proceed(void *arg);
+static void removal_continue(void *arg);
 
 static void stop_waiting(struct removal *r)
 {
@@ -107,7 +107,7 @@ static void removal_free(struct removal *r)
 	next_in_line(r->daemon, r->uid);
 	loop_again_free(r->again);
 	stop_waiting(r);
-	loop_cancel(r->daemon->loop, proceed, r);
+	loop_cancel(r->daemon->loop, removal_continue, r);
 	child_orphans_add(&r->daemon->removals->orphans, r->rm);
 	for (size_t i = 0; i < r->n; i++)
 		free(r->runs[i]);
@@ -133,7 +133,7 @@ static void on_gone(void *arg)
 	r->call = NULL;
 }
 
-static int forget(struct daemon *d, struct job *j, struct error *err)
+static int forget_job(struct daemon *d, struct job *j, struct error *err)
 {
 	int r = job_record_remove(&d->store, j->rec.run, err);
 
@@ -144,7 +144,7 @@ static int forget(struct daemon *d, struct job *j, struct error *err)
 	return 0;
 }
 
-static void finish(struct removal *r, int code, const char *text)
+static void removal_finish(struct removal *r, int code, const char *text)
 {
 	struct varlink_call *call = r->call;
 	int removed = r->removed, failed = r->failed;
@@ -163,16 +163,16 @@ static void finish(struct removal *r, int code, const char *text)
 }
 
 /* Fails the call; a removal by prune goes on with the next run instead. */
-static void fail(struct removal *r, int code, const char *text)
+static void removal_fail(struct removal *r, int code, const char *text)
 {
 	if (!r->pruned) {
-		finish(r, code, text);
+		removal_finish(r, code, text);
 		return;
 	}
 	log_warning("%s", text);
 	r->failed++;
 	r->next++;
-	proceed(r);
+	removal_continue(r);
 }
 
 static void on_rm_end(void *arg, int code, int status)
@@ -187,18 +187,18 @@ static void on_rm_end(void *arg, int code, int status)
 	if (code != CLD_EXITED || status) {
 		snprintf(text, sizeof(text), "the logs of %s could not be removed",
 			r->runs[r->next]);
-		fail(r, -EIO, text);
+		removal_fail(r, -EIO, text);
 		return;
 	}
 	if (j && j->life == LIFE_ENDED) {
-		if (forget(d, j, &err) < 0) {
-			fail(r, err.code, err.text);
+		if (forget_job(d, j, &err) < 0) {
+			removal_fail(r, err.code, err.text);
 			return;
 		}
 		r->removed++;
 	}
 	r->next++;
-	proceed(r);
+	removal_continue(r);
 }
 
 static int start_rm(struct removal *r, const struct job_record *rec, struct error *err)
@@ -234,8 +234,8 @@ static void on_news(void *arg, struct job *j, enum job_news news)
 		return;
 	stop_waiting(r);
 	/* From the loop, since this runs within the job's own news. */
-	if (loop_defer(r->daemon->loop, proceed, r) < 0)
-		finish(r, -ENOMEM, "out of memory");
+	if (loop_defer(r->daemon->loop, removal_continue, r) < 0)
+		removal_finish(r, -ENOMEM, "out of memory");
 }
 
 /* Removes a run, or returns a negative errno. */
@@ -245,7 +245,7 @@ static int remove_one(struct removal *r, struct job *j, struct error *err)
 
 	if (r->logs && (!r->pruned || remove_takes_logs(r->daemon, &j->rec)))
 		return start_rm(r, &j->rec, err);
-	code = forget(r->daemon, j, err);
+	code = forget_job(r->daemon, j, err);
 	if (code < 0)
 		return code;
 	r->removed++;
@@ -253,7 +253,7 @@ static int remove_one(struct removal *r, struct job *j, struct error *err)
 	return 0;
 }
 
-static void proceed(void *arg)
+static void removal_continue(void *arg)
 {
 	struct removal *r = arg;
 	uint64_t begun = loop_now_ms();
@@ -282,7 +282,7 @@ static void proceed(void *arg)
 			return;
 		}
 		if (remove_one(r, j, &err) < 0 && !r->pruned) {
-			finish(r, err.code, err.text);
+			removal_finish(r, err.code, err.text);
 			return;
 		}
 		if (err.code < 0) {
@@ -294,7 +294,7 @@ static void proceed(void *arg)
 		if (r->rm)
 			return;
 	}
-	finish(r, 0, NULL);
+	removal_finish(r, 0, NULL);
 }
 
 /* The runs of jobs, by name. */
@@ -307,7 +307,7 @@ static struct removal *removal_new(struct daemon *d, struct job **jobs, size_t n
 	*r = (struct removal){
 		.daemon = d, .runs = calloc(n, sizeof(char *)), .logs = logs, .uid = (uid_t)-1
 	};
-	if (loop_again_new(d->loop, proceed, r, &r->again) < 0) {
+	if (loop_again_new(d->loop, removal_continue, r, &r->again) < 0) {
 		free(r->runs);
 		free(r);
 		return NULL;
@@ -337,7 +337,7 @@ int remove_begin(
 			(unsigned)peer->uid, logs ? " with its logs" : "");
 	r->call = call;
 	varlink_call_on_gone(call, on_gone, r);
-	proceed(r);
+	removal_continue(r);
 	return 0;
 }
 
@@ -354,7 +354,7 @@ int remove_prune(struct daemon *d, struct job **jobs, size_t n, remove_fn fn, vo
 		return -ENOMEM;
 	r->pruned = fn;
 	r->arg = arg;
-	if (loop_defer(d->loop, proceed, r) == 0)
+	if (loop_defer(d->loop, removal_continue, r) == 0)
 		return 0;
 	removal_free(r);
 	return -ENOMEM;

@@ -45,7 +45,7 @@ struct starts {
 };
 
 static void try_start(void *arg);
-static void discard(void *arg);
+static void discard_job(void *arg);
 
 int starts_new(struct daemon *d, struct starts **ret)
 {
@@ -59,7 +59,7 @@ int starts_new(struct daemon *d, struct starts **ret)
 	return 0;
 }
 
-static void unwatch(struct start *s)
+static void unwatch_job(struct start *s)
 {
 	if (s->job)
 		job_unwatch(s->job, &s->watch);
@@ -69,11 +69,11 @@ static void unwatch(struct start *s)
 static void start_free(struct start *s)
 {
 	LIST_REMOVE(s, link);
-	unwatch(s);
+	unwatch_job(s);
 	offload_cancel(s->sync);
 	loop_again_free(s->next_turn);
 	loop_cancel(s->daemon->loop, try_start, s);
-	loop_cancel(s->daemon->loop, discard, s);
+	loop_cancel(s->daemon->loop, discard_job, s);
 	json_decref(s->spec);
 	spec_free(s->parsed);
 	free(s->follows);
@@ -238,7 +238,7 @@ static void log_accepted(const struct start *s, const struct job *j)
 }
 
 /* Removes a job that could not be started. From the loop, since its own news calls this. */
-static void discard(void *arg)
+static void discard_job(void *arg)
 {
 	struct start *s = arg;
 	struct job *j = s->job;
@@ -246,7 +246,7 @@ static void discard(void *arg)
 	struct error ignored = { 0 };
 
 	if (j) {
-		unwatch(s);
+		unwatch_job(s);
 		if (job_record_remove(&s->daemon->store, j->rec.run, &ignored) < 0)
 			log_warning("%s", ignored.text);
 		registry_remove(s->daemon->registry, j);
@@ -325,7 +325,7 @@ static void on_new_job(void *arg, struct job *j, enum job_news news)
 		break;
 	case JOB_START_FAILED:
 		s->failure = j->start_error;
-		if (loop_defer(s->daemon->loop, discard, s) < 0)
+		if (loop_defer(s->daemon->loop, discard_job, s) < 0)
 			end_failed(s, &j->start_error);
 		break;
 	case JOB_GONE:
@@ -333,7 +333,7 @@ static void on_new_job(void *arg, struct job *j, enum job_news news)
 		if (s->runs)
 			answer_started(s);
 		else
-			unwatch(s);
+			unwatch_job(s);
 		break;
 	default:
 		break;
@@ -346,7 +346,7 @@ static void on_old_job(void *arg, struct job *j, enum job_news news)
 
 	if (news != JOB_ENDED && news != JOB_GONE)
 		return;
-	unwatch(s);
+	unwatch_job(s);
 	if (loop_defer(s->daemon->loop, try_start, s) < 0)
 		end_error(s, "Internal", json_pack("{s:s}", "message", "out of memory"));
 }

@@ -60,7 +60,7 @@ static void on_silent(void *arg)
 	job_condemn(s->job, why);
 }
 
-static void ask(struct stopper *s)
+static void ask_agent(struct stopper *s)
 {
 	_cleanup_json_ json_t *p =
 		json_pack("{s:s, s:s}", "job", s->job->rec.run, "caller", s->all->caller);
@@ -89,10 +89,10 @@ static void on_news(void *arg, struct job *j, enum job_news news)
 	if (news == JOB_ENDED || news == JOB_GONE)
 		stopper_free(s);
 	else if (news == JOB_ATTACHED || news == JOB_STARTED || news == JOB_VERDICT)
-		ask(s);
+		ask_agent(s);
 }
 
-static int add(struct stop_all *l, struct job *j)
+static int add_job(struct stop_all *l, struct job *j)
 {
 	struct stopper *s = calloc(1, sizeof(*s));
 
@@ -102,7 +102,7 @@ static int add(struct stop_all *l, struct job *j)
 	s->job = j;
 	LIST_INSERT_HEAD(&l->stoppers, s, link);
 	job_watch(j, &s->watch, on_news, s);
-	ask(s);
+	ask_agent(s);
 	return 0;
 }
 
@@ -119,7 +119,7 @@ int stop_all_new(struct loop *loop, const struct registry *registry, uid_t calle
 	LIST_INIT(&l->stoppers);
 	for (struct job *j = registry_first_active(registry); j && !r; j = registry_next_active(j))
 		if (j->life != LIFE_ENDED)
-			r = add(l, j);
+			r = add_job(l, j);
 	if (!r && LIST_EMPTY(&l->stoppers))
 		r = loop_defer(loop, fn, arg);
 	if (r < 0) {

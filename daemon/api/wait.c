@@ -104,7 +104,7 @@ static void on_timeout(void *arg)
 		json_pack("{s:s}", "message", "the job did not reach this state in time"));
 }
 
-static bool reached(const struct job *j, enum wait_until until)
+static bool is_reached(const struct job *j, enum wait_until until)
 {
 	return job_is_over(j) || (until == WAIT_RUNNING && j->mirror.state == MIRROR_RUNNING) ||
 	       (until == WAIT_READY && j->mirror.ready);
@@ -130,7 +130,7 @@ static void on_news(void *arg, struct job *j, enum job_news news)
 	if (news == JOB_GONE) {
 		waiter_free(w);
 		varlink_error(call, "NotFound", manager_no_job(j->rec.name));
-	} else if (reached(j, w->options.until)) {
+	} else if (is_reached(j, w->options.until)) {
 		waiter_free(w);
 		answer_status(call, j);
 	} else if ((news == JOB_ATTACHED || news == JOB_STARTED) && w->due) {
@@ -143,7 +143,7 @@ int wait_begin(struct varlink_call *call, struct job *j, const struct wait_optio
 	struct waiter *w;
 	int r;
 
-	if (reached(j, options->until))
+	if (is_reached(j, options->until))
 		return answer_status(call, j);
 	w = calloc(1, sizeof(*w));
 	if (!w)

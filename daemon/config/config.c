@@ -307,7 +307,7 @@ static bool is_section(const char *section)
 	return false;
 }
 
-static int apply(struct config *c, const char *section, const char *name, const char *value,
+static int apply_key(struct config *c, const char *section, const char *name, const char *value,
 	struct error *err)
 {
 	int r;
@@ -345,7 +345,7 @@ static int on_key(void *arg, const char *section, const char *name, const char *
 	struct error err = { 0 };
 
 	if (is_section(section)) {
-		if (apply(r->config, section, name, value, &err) < 0)
+		if (apply_key(r->config, section, name, value, &err) < 0)
 			add_error_here(r, &err);
 	} else if (!r->unknown[0] || strcmp(r->unknown, section)) {
 		snprintf(r->unknown, sizeof(r->unknown), "%s", *section ? section : " ");
@@ -399,7 +399,8 @@ static char *next_line(char *buffer, int size, void *arg)
 }
 
 /* Returns a negative errno only where reading itself fails. */
-static int parse(struct config *c, const char *name, const char *text, struct config_errors *errors)
+static int parse_text(
+	struct config *c, const char *name, const char *text, struct config_errors *errors)
 {
 	struct config_reader r = { .config = c, .name = name, .text = text, .errors = errors };
 	struct error err = { 0 };
@@ -418,7 +419,7 @@ static int parse(struct config *c, const char *name, const char *text, struct co
 int config_parse(struct config *c, const char *name, const char *text, struct error *err)
 {
 	struct config_errors errors = { .first = err };
-	int r = parse(c, name, text, &errors);
+	int r = parse_text(c, name, text, &errors);
 
 	return r < 0 || !errors.n ? r : err->code;
 }
@@ -478,7 +479,7 @@ static int load_file(struct config *c, const char *file, struct config_errors *e
 	struct error err = { 0 };
 	int r = read_text(file, &text, &err);
 
-	return r < 0 ? add_error(errors, &err) : parse(c, file, text, errors);
+	return r < 0 ? add_error(errors, &err) : parse_text(c, file, text, errors);
 }
 
 static int is_conf(const struct dirent *e)

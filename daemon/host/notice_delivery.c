@@ -23,7 +23,7 @@ struct notice_delivery {
 	void *arg;
 };
 
-static void proceed(void *arg);
+static void deliver(void *arg);
 
 struct notice_delivery *notice_delivery_free(struct notice_delivery *t)
 {
@@ -31,7 +31,7 @@ struct notice_delivery *notice_delivery_free(struct notice_delivery *t)
 		return NULL;
 	if (t->job) {
 		job_unwatch(t->job, &t->watch);
-		loop_cancel(t->job->host->loop, proceed, t);
+		loop_cancel(t->job->host->loop, deliver, t);
 	}
 	varlink_client_free(t->client);
 	free(t->source);
@@ -41,7 +41,7 @@ struct notice_delivery *notice_delivery_free(struct notice_delivery *t)
 }
 
 /* Reports the result; fn may free t. */
-static void end(struct notice_delivery *t, const char *error, json_t *parameters)
+static void end_delivery(struct notice_delivery *t, const char *error, json_t *parameters)
 {
 	static const char ours[] = "io.elasticd.Manager.";
 
@@ -55,14 +55,14 @@ static void end_failed(struct notice_delivery *t, int code, const char *text)
 	_cleanup_json_ json_t *p = json_pack(
 		"{s:o, s:i}", "message", json_string_lossy(text, strlen(text)), "errno", -code);
 
-	end(t, "Internal", p);
+	end_delivery(t, "Internal", p);
 }
 
 static void end_lost(struct notice_delivery *t)
 {
 	_cleanup_json_ json_t *p = manager_agent_lost(t->job->rec.name);
 
-	end(t, "Unavailable", p);
+	end_delivery(t, "Unavailable", p);
 }
 
 /* A run that ended preempted after it was asked has acted on the notice. */
@@ -72,11 +72,11 @@ static void end_over(struct notice_delivery *t)
 	_cleanup_json_ json_t *p = NULL;
 
 	if (t->tries && state == MIRROR_PREEMPTED) {
-		end(t, NULL, NULL);
+		end_delivery(t, NULL, NULL);
 		return;
 	}
 	p = manager_not_active(t->job->rec.name, mirror_state_name(state));
-	end(t, "FailedPrecondition", p);
+	end_delivery(t, "FailedPrecondition", p);
 }
 
 static void on_answer(void *arg, const char *error, json_t *parameters, bool continues)
@@ -84,13 +84,13 @@ static void on_answer(void *arg, const char *error, json_t *parameters, bool con
 	struct notice_delivery *t = arg;
 
 	if (!error || strcmp(error, "disconnected") != 0) {
-		end(t, error, parameters);
+		end_delivery(t, error, parameters);
 		return;
 	}
 	t->client = varlink_client_free(t->client);
 	/* If the agent lives on, no news will come: try again. Else the next agent or the run's end
 	 * is news. */
-	if (t->job->life == LIFE_LINKED && loop_defer(t->job->host->loop, proceed, t) < 0)
+	if (t->job->life == LIFE_LINKED && loop_defer(t->job->host->loop, deliver, t) < 0)
 		end_lost(t);
 }
 
@@ -113,7 +113,7 @@ static json_t *parameters_now(const struct notice_delivery *t)
 	return p;
 }
 
-static void ask(struct notice_delivery *t)
+static void ask_agent(struct notice_delivery *t)
 {
 	struct error err = { 0 };
 	int fd = agent_process_connect(t->job->host->runtime_dir, t->job->rec.name, &err);
@@ -133,7 +133,7 @@ static void ask(struct notice_delivery *t)
 		end_failed(t, r, fd < 0 ? err.text : strerror(-r));
 }
 
-static void proceed(void *arg)
+static void deliver(void *arg)
 {
 	struct notice_delivery *t = arg;
 
@@ -145,7 +145,7 @@ static void proceed(void *arg)
 	else if (t->tries >= TRIES_MAX)
 		end_lost(t);
 	else if (t->job->life == LIFE_LINKED || t->job->life == LIFE_STARTING)
-		ask(t);
+		ask_agent(t);
 }
 
 static void on_news(void *arg, struct job *j, enum job_news news)
@@ -157,14 +157,14 @@ static void on_news(void *arg, struct job *j, enum job_news news)
 		_cleanup_json_ json_t *p = manager_no_job(j->rec.name);
 
 		job_unwatch(j, &t->watch);
-		loop_cancel(j->host->loop, proceed, t);
+		loop_cancel(j->host->loop, deliver, t);
 		t->job = NULL;
-		end(t, "NotFound", p);
+		end_delivery(t, "NotFound", p);
 	} else if (over) {
 		end_over(t);
 	} else if (news == JOB_ATTACHED && !t->client) {
 		t->tries = 0;
-		proceed(t);
+		deliver(t);
 	}
 }
 
@@ -184,7 +184,7 @@ int notice_delivery_new(struct job *j, const struct notice_delivery_notice *n,
 	t->source = strdup(n->source);
 	t->reason = n->reason ? strdup(n->reason) : NULL;
 	r = !t->source || (n->reason && !t->reason) ? -ENOMEM
-						    : loop_defer(j->host->loop, proceed, t);
+						    : loop_defer(j->host->loop, deliver, t);
 	if (r < 0) {
 		notice_delivery_free(t);
 		return r;

@@ -12,13 +12,13 @@
 
 enum { SAME_US = 2000000 }; /* deadlines computed from a remaining time differ a little */
 
-struct listener_errand {
-	LIST_ENTRY(listener_errand) link;
+struct listener_delivery {
+	LIST_ENTRY(listener_delivery) link;
 	struct listener *listener;
 	struct notice_delivery *delivery;
 };
 
-static void errand_free(struct listener_errand *e)
+static void delivery_free(struct listener_delivery *e)
 {
 	LIST_REMOVE(e, link);
 	notice_delivery_free(e->delivery);
@@ -29,8 +29,8 @@ struct listener *listener_free(struct listener *l)
 {
 	if (!l)
 		return NULL;
-	while (!LIST_EMPTY(&l->errands))
-		errand_free(LIST_FIRST(&l->errands));
+	while (!LIST_EMPTY(&l->deliveries))
+		delivery_free(LIST_FIRST(&l->deliveries));
 	job_unwatch(l->job, &l->watch);
 	l->job->listening = false;
 	free(l);
@@ -61,7 +61,7 @@ int listener_new(
 		.attached = attached,
 		.ended = ended,
 		.arg = arg };
-	LIST_INIT(&l->errands);
+	LIST_INIT(&l->deliveries);
 	j->listening = true;
 	job_watch(j, &l->watch, on_news, l);
 	*ret = l;
@@ -112,7 +112,7 @@ static bool note_told(struct listener *l, const struct notice *n)
 
 static void on_told(void *arg, const char *error, json_t *parameters)
 {
-	struct listener_errand *e = arg;
+	struct listener_delivery *e = arg;
 	_cleanup_free_ char *text = NULL;
 
 	/* A run that is ending anyway does not need the notice. */
@@ -121,7 +121,7 @@ static void on_told(void *arg, const char *error, json_t *parameters)
 		log_warning("job %s: did not take the notice: %s %s", e->listener->job->rec.name,
 			error, text ? text : "");
 	}
-	errand_free(e);
+	delivery_free(e);
 }
 
 bool listener_tell(struct listener *l, const struct notice *n)
@@ -130,7 +130,7 @@ bool listener_tell(struct listener *l, const struct notice *n)
 		.reason = n->reason,
 		.grace_ms = SPEC_UNSET,
 		.deadline_us = n->deadline_us };
-	struct listener_errand *e;
+	struct listener_delivery *e;
 	int r;
 
 	if (!note_told(l, n) || agent_knows(l, n))
@@ -139,10 +139,10 @@ bool listener_tell(struct listener *l, const struct notice *n)
 	r = e ? 0 : -ENOMEM;
 	if (e) {
 		e->listener = l;
-		LIST_INSERT_HEAD(&l->errands, e, link);
+		LIST_INSERT_HEAD(&l->deliveries, e, link);
 		r = notice_delivery_new(l->job, &what, on_told, e, &e->delivery);
 		if (r < 0)
-			errand_free(e);
+			delivery_free(e);
 	}
 	if (r < 0)
 		log_error(

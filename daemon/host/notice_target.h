@@ -17,7 +17,7 @@
 enum { LISTENER_TOLD_MAX = 16, LISTENER_KEY_MAX = 160 };
 
 struct listener;
-LIST_HEAD(listener_errands, listener_errand);
+LIST_HEAD(listener_deliveries, listener_delivery);
 
 /* Runs when the agent answers for the first time. */
 typedef void (*listener_fn)(void *arg, struct listener *l);
@@ -29,7 +29,7 @@ struct listener {
 	bool ready; /* the agent answered: the mirror is up to date */
 	char told[LISTENER_TOLD_MAX][LISTENER_KEY_MAX];
 	unsigned n_told;
-	struct listener_errands errands;
+	struct listener_deliveries deliveries;
 	listener_fn attached, ended;
 	void *arg;
 };

@@ -24,7 +24,7 @@ static size_t component_length(const struct path_watch *a)
 	return strcspn(a->path + a->at, "/");
 }
 
-static bool awaited(const struct path_watch *a, const struct inotify_event *e)
+static bool is_awaited(const struct path_watch *a, const struct inotify_event *e)
 {
 	size_t n = component_length(a);
 
@@ -93,7 +93,7 @@ static void on_ready(int fd, int events, void *arg)
 		for (char *p = u.bytes; p < u.bytes + n;) {
 			const struct inotify_event *e = (const struct inotify_event *)p;
 
-			hit |= awaited(a, e);
+			hit |= is_awaited(a, e);
 			p += sizeof(*e) + e->len;
 		}
 	if (!hit)

@@ -69,7 +69,7 @@ static void release_lock(struct inhibit *i)
 }
 
 /* Logs a problem once, until it is solved. */
-static void complain(struct inhibit *i, const char *what, const char *why)
+static void log_problem(struct inhibit *i, const char *what, const char *why)
 {
 	snprintf(i->text, sizeof(i->text), "%s: %.150s", what, why);
 	if (!i->complained)
@@ -90,7 +90,7 @@ static void on_bus_failed(void *arg, int code)
 	struct inhibit *i = arg;
 
 	disconnect(i);
-	complain(i, "the system bus", strerror(-code));
+	log_problem(i, "the system bus", strerror(-code));
 	try_again(i);
 }
 
@@ -126,7 +126,7 @@ static int on_lock(sd_bus_message *m, void *arg, sd_bus_error *ignored)
 	if (e || r < 0 || fd < 0) {
 		/* logind gives no locks while the host goes down: that is no error. */
 		if (!i->down) {
-			complain(i, "no lock",
+			log_problem(i, "no lock",
 				e ? e->message ? e->message : e->name : strerror(EIO));
 			ask_again(i);
 		}
@@ -195,7 +195,7 @@ static void ask_all(struct inhibit *i)
 	if (r >= 0)
 		r = bus_send(i->bus);
 	if (r < 0) {
-		complain(i, "cannot ask", strerror(-r));
+		log_problem(i, "cannot ask", strerror(-r));
 		ask_again(i);
 	}
 }
@@ -269,7 +269,7 @@ static void on_retry(void *arg)
 	int r = i->wanted && !i->bus ? connect_bus(i) : 0;
 
 	if (r < 0) {
-		complain(i, "the system bus", strerror(-r));
+		log_problem(i, "the system bus", strerror(-r));
 		try_again(i);
 	} else if (i->bus && i->unasked) {
 		i->unasked = false;
@@ -314,7 +314,7 @@ int inhibit_new(struct loop *loop, inhibit_fn fn, void *arg, struct inhibit **re
 	return 0;
 }
 
-static void forget(struct inhibit *i)
+static void reset(struct inhibit *i)
 {
 	loop_timer_disarm(i->retry);
 	loop_cancel(i->loop, report_down, i);
@@ -330,7 +330,7 @@ struct inhibit *inhibit_free(struct inhibit *i)
 {
 	if (!i)
 		return NULL;
-	forget(i);
+	reset(i);
 	loop_timer_free(i->retry);
 	free(i);
 	return NULL;
@@ -344,7 +344,7 @@ void inhibit_want(struct inhibit *i, bool wanted)
 	if (wanted)
 		loop_timer_arm(i->retry, 0);
 	else
-		forget(i);
+		reset(i);
 }
 
 void inhibit_release(struct inhibit *i)

@@ -44,7 +44,7 @@ int bus_send(struct bus *b)
 }
 
 /* Tells the loop what the bus waits for now. */
-static int rearm(struct bus *b)
+static int update_events(struct bus *b)
 {
 	int events = sd_bus_get_events(b->bus);
 	uint64_t until_us = UINT64_MAX;
@@ -79,7 +79,7 @@ static void on_turn(void *arg)
 		return;
 	b->freed = NULL;
 	if (r >= 0)
-		r = rearm(b);
+		r = update_events(b);
 	if (r < 0)
 		b->failed(b->arg, r);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Only set_life() changes a job's life, and logs it: job_event() asks the pure machine, set_life()
- * writes the line, act() does what the machine said. Actions that take time (the guard's end,
- * processes that are slow to die) come back as further events from the loop.
+ * writes the line, run_action() does what the machine said. Actions that take time (the guard's
+ * end, processes that are slow to die) come back as further events from the loop.
  */
 #include "daemon/jobs/job.h"
 
@@ -164,7 +164,7 @@ void job_save(struct job *j, json_t *ended)
 		record_sync_later(j->host->syncs, j->host->store, &j->rec);
 }
 
-static uint64_t doubled(uint64_t first_ms, uint64_t longest_ms, unsigned tries)
+static uint64_t backoff_ms(uint64_t first_ms, uint64_t longest_ms, unsigned tries)
 {
 	uint64_t ms = tries < 20 ? first_ms << tries : longest_ms;
 
@@ -206,7 +206,7 @@ static void on_swept(void *arg, int n)
 		log_notice("job %s: killed %d processes that its agent left", j->rec.name, n);
 	left |= !j->guard_gone;
 	if (left && j->tries < SWEEP_TRIES) {
-		loop_timer_arm(j->timer, doubled(SWEEP_FIRST_MS, SWEEP_LONGEST_MS, j->tries++));
+		loop_timer_arm(j->timer, backoff_ms(SWEEP_FIRST_MS, SWEEP_LONGEST_MS, j->tries++));
 		return;
 	}
 	if (left)
@@ -254,7 +254,7 @@ static void check_guard(struct job *j)
 		close(fd);
 		job_event(j, LIFE_EV_FOUND);
 	} else if (fd == -EAGAIN || agent_lives(j, hidden)) {
-		loop_timer_arm(j->timer, doubled(CHECK_FIRST_MS, CHECK_LONGEST_MS, ++j->tries));
+		loop_timer_arm(j->timer, backoff_ms(CHECK_FIRST_MS, CHECK_LONGEST_MS, ++j->tries));
 	} else if (++j->guard_checks < CHECKS) {
 		loop_timer_arm(j->timer, CHECK_FIRST_MS);
 	} else {
@@ -301,7 +301,7 @@ static void begin_sweep(struct job *j)
 	begin_search(j);
 }
 
-static void resume(struct job *j)
+static void resume_run(struct job *j)
 {
 	_cleanup_json_ json_t *spec = NULL;
 	_cleanup_json_ json_t *state = NULL;
@@ -324,7 +324,7 @@ static void resume(struct job *j)
 		job_agent_spawn_failed(j, &err);
 }
 
-static bool relink(struct job *j)
+static bool link_again(struct job *j)
 {
 	int fd = agent_process_connect(j->host->runtime_dir, j->rec.name, NULL);
 
@@ -353,7 +353,7 @@ static void clear_outside(struct job *j)
 }
 
 /* Clears up after the run, when no process of the agent is left. */
-static void clear(struct job *j)
+static void clear_up(struct job *j)
 {
 	job_agent_drop(j);
 	clear_outside(j);
@@ -376,7 +376,7 @@ static void keep_verdict(struct job *j)
 	job_save(j, json_get_object(job, "verdict"));
 }
 
-static void announce(struct job *j)
+static void announce_verdict(struct job *j)
 {
 	job_agent_unlink(j);
 	if (!j->rec.ended_us)
@@ -473,11 +473,11 @@ static void give_up(struct job *j)
 		job_save(j, verdict);
 	}
 	job_own_event(j, "agent-given-up", text);
-	announce(j);
-	clear(j);
+	announce_verdict(j);
+	clear_up(j);
 }
 
-static void act(struct job *j, enum life_action action)
+static void run_action(struct job *j, enum life_action action)
 {
 	switch (action) {
 	case LIFE_DO_NOTHING:
@@ -494,35 +494,35 @@ static void act(struct job *j, enum life_action action)
 		kill_agent(j);
 		break;
 	case LIFE_DO_RELINK:
-		if (!relink(j))
+		if (!link_again(j))
 			job_event(j, LIFE_EV_UNLINKED);
 		break;
 	case LIFE_DO_SWEEP:
 		begin_sweep(j);
 		break;
 	case LIFE_DO_RESUME:
-		resume(j);
+		resume_run(j);
 		break;
 	case LIFE_DO_GIVE_UP:
 		give_up(j);
 		break;
 	case LIFE_DO_ANNOUNCE:
 		await_guard(j);
-		announce(j);
+		announce_verdict(j);
 		break;
 	case LIFE_DO_FINISH:
-		announce(j);
-		clear(j);
+		announce_verdict(j);
+		clear_up(j);
 		break;
 	case LIFE_DO_SETTLE:
-		announce(j);
+		announce_verdict(j);
 		begin_search(j);
 		break;
 	case LIFE_DO_SEARCH:
 		begin_search(j);
 		break;
 	case LIFE_DO_CLEAR:
-		clear(j);
+		clear_up(j);
 		break;
 	case LIFE_DO_ABANDON:
 		clear_outside(j);
@@ -546,7 +546,7 @@ void job_event(struct job *j, enum life_event event)
 	if (r)
 		return;
 	set_life(j, step.next, life_event_text(event));
-	act(j, step.action);
+	run_action(j, step.action);
 }
 
 static int make_timer(struct job *j, struct error *err)
@@ -690,7 +690,7 @@ int job_recover(struct job *j, const struct job_last *last, bool read_files, str
 		return 0;
 	}
 	set_life(j, LIFE_STARTING, "taken up again");
-	if (!relink(j)) {
+	if (!link_again(j)) {
 		/* A run that was accepted but never started has lost no agent. */
 		if (j->rec.agent_pid)
 			job_agent_note_loss(j);

@@ -33,7 +33,7 @@ static void on_limit(void *arg)
 	job_condemn(j, over ? "has not left, though the run is over" : why);
 }
 
-static void arm(struct job *j, int64_t ms, int64_t rest_ms)
+static void arm_limit(struct job *j, int64_t ms, int64_t rest_ms)
 {
 	int r = j->limit ? 0 : loop_timer_new(j->host->loop, on_limit, j, &j->limit);
 
@@ -46,7 +46,7 @@ static void arm(struct job *j, int64_t ms, int64_t rest_ms)
 	loop_timer_arm(j->limit, (uint64_t)ms);
 }
 
-static bool runs(const struct job *j)
+static bool limit_runs(const struct job *j)
 {
 	return j->limit && loop_timer_armed(j->limit);
 }
@@ -66,19 +66,19 @@ void job_end_within(struct job *j, int64_t timeout_ms)
 	int64_t longest = j->rec.grace_ms > j->rec.stop_ms ? j->rec.grace_ms : j->rec.stop_ms;
 
 	if (job_is_over(j)) {
-		if (!runs(j) || j->limit_ms > REST_MS)
-			arm(j, REST_MS, 0);
+		if (!limit_runs(j) || j->limit_ms > REST_MS)
+			arm_limit(j, REST_MS, 0);
 		return;
 	}
 	if (timeout_ms > longest)
 		keep_grace(j, timeout_ms);
 	if (timeout_ms != SPEC_UNSET)
-		arm(j, timeout_ms, OVERDUE_MS);
-	else if (!runs(j))
-		arm(j, longest, OVERDUE_MS);
+		arm_limit(j, timeout_ms, OVERDUE_MS);
+	else if (!limit_runs(j))
+		arm_limit(j, longest, OVERDUE_MS);
 }
 
 void job_limit_guard(struct job *j)
 {
-	arm(j, LINGER_MS, 0);
+	arm_limit(j, LINGER_MS, 0);
 }

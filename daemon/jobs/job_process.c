@@ -11,7 +11,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
-enum { DEAR_MS = 5, REST_TIMES = 8, REST_MOST_MS = 2000 };
+/* News that took COSTLY_MS or more are followed by a rest of REST_TIMES that time. */
+enum { COSTLY_MS = 5, REST_TIMES = 8, REST_MOST_MS = 2000 };
 
 #define LINKS_OF_USER (UINT64_C(1) << 32)
 
@@ -249,12 +250,12 @@ static int hold_text(struct job *j, const json_t *job, struct error *err)
 	return r < 0 ? error_set(err, r, "there is no room for its %zu bytes", n) : 0;
 }
 
-/* Agents of one user that send dear news again and again leave most of the time to others. */
-static void rest(struct job *j, uint64_t took_ms)
+/* Agents of one user that send costly news again and again leave most of the time to others. */
+static void rest_after_cost(struct job *j, uint64_t took_ms)
 {
 	uint64_t ms = took_ms * REST_TIMES * budget_holders(&j->kept);
 
-	if (j->link && took_ms >= DEAR_MS && ms > 0)
+	if (j->link && took_ms >= COSTLY_MS && ms > 0)
 		agent_stream_rest(j->link, ms < REST_MOST_MS ? ms : REST_MOST_MS);
 }
 
@@ -281,7 +282,7 @@ static void on_link_update(void *arg, json_t *job, json_t *events)
 	j->counted = false;
 	job_event(j, LIFE_EV_ANSWERED);
 	take_events(j, events);
-	rest(j, loop_now_ms() - begun);
+	rest_after_cost(j, loop_now_ms() - begun);
 	j->host->changed(j->host->arg, j);
 	job_notify(j, JOB_UPDATED);
 	if (r == 0 && j->mirror.has_verdict)
@@ -393,7 +394,7 @@ static void on_scope(void *arg, const char *error)
 }
 
 /* Puts the waiting child into its scope, if there is to be one, then lets it go from the loop. */
-static int arrange(struct job *j, const json_t *doc)
+static int enter_scope(struct job *j, const json_t *doc)
 {
 	_cleanup_(spec_freep) struct spec *spec = NULL;
 	struct scope_unit u = {
@@ -447,7 +448,7 @@ int job_agent_start(struct job *j, const json_t *spec, bool resume, struct error
 	j->lost[0] = '\0';
 	r = job_agent_link(j, socket);
 	if (!r)
-		r = arrange(j, spec);
+		r = enter_scope(j, spec);
 	if (r < 0)
 		error_set(err, r, "%s", strerror(-r));
 	else

@@ -288,7 +288,7 @@ static void take_facts(struct mirror *m, const json_t *job)
 	m->log_bytes = json_get_int(job, "log_bytes", 0);
 }
 
-static int render(struct mirror *m, json_t *job, struct error *err)
+static int render_texts(struct mirror *m, json_t *job, struct error *err)
 {
 	_cleanup_json_ json_t *answer = json_object();
 	_cleanup_free_ char *text = NULL;
@@ -336,7 +336,7 @@ int mirror_set(struct mirror *m, const struct job_record *r, json_t *job, struct
 {
 	int code = mirror_check(r, job, err);
 
-	return code < 0 ? code : render(m, job, err);
+	return code < 0 ? code : render_texts(m, job, err);
 }
 
 int mirror_restore(struct mirror *m, const struct job_record *r, json_t *brief, struct error *err)

@@ -215,8 +215,8 @@ static int make_dir(const struct record_store *s, const char *name, const struct
  * Renames the directory to the run's name only when it is complete: a crash before leaves nothing
  * that looks like a run, and no caller knows of one.
  */
-static int create(const struct record_store *s, const struct job_record *r, const json_t *spec,
-	const struct record_store *from, struct error *err)
+static int create_run_dir(const struct record_store *s, const struct job_record *r,
+	const json_t *spec, const struct record_store *from, struct error *err)
 {
 	_cleanup_free_ char *name = NULL;
 	struct error ignored;
@@ -238,7 +238,7 @@ static int create(const struct record_store *s, const struct job_record *r, cons
 int job_record_create(const struct record_store *s, const struct job_record *r, const json_t *spec,
 	struct error *err)
 {
-	return create(s, r, spec, NULL, err);
+	return create_run_dir(s, r, spec, NULL, err);
 }
 
 static bool is_unfinished(const char *name)
@@ -284,7 +284,7 @@ int job_record_remake(const struct record_store *s, const struct job_record *r,
 	int code = fd < 0 ? fd : 0;
 
 	if (code == -ENOENT)
-		return create(s, r, NULL, from, err);
+		return create_run_dir(s, r, NULL, from, err);
 	if (!code && fstat(fd, &st) < 0)
 		code = error_set(err, -errno, "%s", strerror(errno));
 	if (!code && st.st_uid != r->uid)

@@ -86,7 +86,7 @@ struct scope_request *scope_cancel(struct scope_request *q)
 	return NULL;
 }
 
-static void finish(struct scope_request *q, const char *error)
+static void finish_request(struct scope_request *q, const char *error)
 {
 	scope_fn fn = q->fn;
 	void *arg = q->arg;
@@ -100,7 +100,7 @@ static void finish(struct scope_request *q, const char *error)
 
 static void on_timeout(void *arg)
 {
-	finish(arg, "systemd did not answer in time");
+	finish_request(arg, "systemd did not answer in time");
 }
 
 static int on_job_removed(sd_bus_message *m, void *arg, sd_bus_error *ignored)
@@ -119,7 +119,7 @@ static int on_job_removed(sd_bus_message *m, void *arg, sd_bus_error *ignored)
 		if (strcmp(q->unit, unit))
 			continue;
 		snprintf(text, sizeof(text), "the scope's start ended as \"%s\"", result);
-		finish(q, strcmp(result, "done") ? text : NULL);
+		finish_request(q, strcmp(result, "done") ? text : NULL);
 		break;
 	}
 	return 0;
@@ -135,7 +135,7 @@ static int on_answer(sd_bus_message *m, void *arg, sd_bus_error *ignored)
 	if (e && !strcmp(e->name, SYSTEMD ".UnitExists"))
 		loop_timer_arm(q->retry, SCOPE_RETRY_MS);
 	else if (e)
-		finish(q, e->message ? e->message : e->name);
+		finish_request(q, e->message ? e->message : e->name);
 	return 0;
 }
 
@@ -148,7 +148,7 @@ static void on_bus_failed(void *arg, int code)
 	snprintf(text, sizeof(text), "D-Bus: %s", strerror(-code));
 	bus_close(s);
 	while ((q = TAILQ_FIRST(&s->requests)))
-		finish(q, text);
+		finish_request(q, text);
 }
 
 static int bus_open(struct scopes *s)
@@ -247,7 +247,7 @@ static void on_retry(void *arg)
 	if (r >= 0)
 		r = bus_send(q->scopes->bus);
 	if (r < 0)
-		finish(q, strerror(-r));
+		finish_request(q, strerror(-r));
 }
 
 static int scope_describe(struct scope_request *q, const struct scope_unit *u)

@@ -30,7 +30,7 @@ static struct sweep_target *target_copy(const struct sweep_target *from)
 	return NULL;
 }
 
-static int sweep(void *arg)
+static int run_sweep(void *arg)
 {
 	return sweep_run(arg, NULL);
 }
@@ -41,7 +41,7 @@ int sweeper_begin(struct offload *s, const struct sweep_target *target, offload_
 	const struct offload_work w = { .name = "elasticd-sweep",
 		.uid = target->uid,
 		.limit_ms = LIMIT_MS,
-		.fn = sweep,
+		.fn = run_sweep,
 		.arg = target_copy(target),
 		.drop = target_free };
 

@@ -171,7 +171,7 @@ void http_call_answer(struct http_call *call, int status, const char *type, char
 }
 
 /* Answers a call that cannot be read; what follows it cannot be either. */
-static void refuse(struct http_connection *c, int status)
+static void refuse_call(struct http_connection *c, int status)
 {
 	char *text;
 	int n = asprintf(&text, "%s\n", http_reason(status));
@@ -245,7 +245,7 @@ static void take_call(struct http_connection *c)
 	end = memmem(c->in, c->in_len, "\r\n\r\n", 4);
 	if (!end) {
 		if (c->in_len == HTTP_HEAD_MAX)
-			refuse(c, 431);
+			refuse_call(c, 431);
 		return;
 	}
 	len = (size_t)(end - c->in);
@@ -255,7 +255,7 @@ static void take_call(struct http_connection *c)
 	memmove(c->in, end + 4, c->in_len);
 	status = strlen(head) == len ? read_head(c, head, &path) : 400;
 	if (status) {
-		refuse(c, status);
+		refuse_call(c, status);
 		return;
 	}
 	c->call = calloc(1, sizeof(*c->call));
@@ -358,7 +358,7 @@ static void on_rested(void *arg)
 }
 
 /* A connection that cannot be accepted stays, and would be reported again at once. */
-static void rest(struct http_server *s)
+static void pause_accepting(struct http_server *s)
 {
 	watch_sockets(s, 0);
 	loop_timer_arm(s->rest, HTTP_REST_MS);
@@ -371,7 +371,7 @@ static void on_reader(int fd, int events, void *arg)
 
 	if (peer < 0) {
 		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
-			rest(s);
+			pause_accepting(s);
 		return;
 	}
 	if (descriptor_is_reserved(peer) || !make_room(s))

@@ -11,7 +11,7 @@
 enum { OPEN_METRICS_FIRST = 16 << 10, NUMBER_TEXT_MAX = 32 };
 
 /* Where n more bytes can be written; NULL without memory. */
-static char *room(struct open_metrics *m, size_t n)
+static char *reserve_bytes(struct open_metrics *m, size_t n)
 {
 	size_t size = m->size ? m->size : OPEN_METRICS_FIRST;
 	char *bigger;
@@ -41,8 +41,8 @@ void open_metrics_family(
 
 static void put_head(struct open_metrics *m)
 {
-	char *at = room(m, 2 * strlen(m->family) + strlen(m->help) + strlen(m->type) +
-				   sizeof("# HELP  \n# TYPE  \n"));
+	char *at = reserve_bytes(m, 2 * strlen(m->family) + strlen(m->help) + strlen(m->type) +
+					    sizeof("# HELP  \n# TYPE  \n"));
 
 	if (at)
 		m->len += (size_t)sprintf(
@@ -104,7 +104,7 @@ void open_metrics_sample(struct open_metrics *m, const char *labels, const char 
 
 	if (m->help)
 		put_head(m);
-	at = room(m, n);
+	at = reserve_bytes(m, n);
 	if (!at)
 		return;
 	at = stpcpy(stpcpy(at, m->family), m->suffix);
@@ -152,7 +152,7 @@ char *open_metrics_end(struct open_metrics *m, size_t *ret_len)
 {
 	char *text;
 
-	text = room(m, sizeof("# EOF\n"));
+	text = reserve_bytes(m, sizeof("# EOF\n"));
 	if (text)
 		m->len = (size_t)(stpcpy(text, "# EOF\n") - m->text);
 	text = m->text;

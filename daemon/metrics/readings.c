@@ -78,7 +78,7 @@ static void on_silent(void *arg)
 {
 }
 
-static void ask(struct reading *x)
+static void ask_agent(struct reading *x)
 {
 	_cleanup_json_ json_t *params =
 		json_pack("{s:s, s:b}", "job", x->job->rec.name, "live", true);
@@ -131,7 +131,7 @@ static void ask_more(void *arg)
 
 	for (; r->next && r->open < READINGS_AT_A_TIME; r->next = TAILQ_NEXT(r->next, link))
 		if (wants_asking(r->next))
-			ask(r->next);
+			ask_agent(r->next);
 	if (!r->open)
 		end_asking(r);
 }
