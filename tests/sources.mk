@@ -133,6 +133,7 @@ unit_TESTS := \
 	common/base/signals \
 	common/base/similar \
 	common/base/stdfds \
+	common/base/strings \
 	common/base/sweep \
 	common/etcd/client \
 	common/etcd/cluster \
