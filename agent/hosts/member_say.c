@@ -43,14 +43,15 @@ static void without_port(char *text)
 void member_address(const struct member *m, char *text)
 {
 	const char *given = m->hosts->address;
+	struct sockaddr_storage own;
 
 	if (given) {
 		snprintf(text, SOCKET_ADDRESS_MAX, "%s", given);
 		return;
 	}
 	*text = '\0';
-	if (m->link)
-		link_local_address(m->link, text);
+	if (link_local_at(m->link, &own) == 0)
+		socket_address_text((struct sockaddr *)&own, sizeof(own), text);
 	without_port(text);
 }
 

@@ -22,13 +22,12 @@ void link_beat_due(void *arg)
 	json_t *body = json_object();
 	struct clock_estimate clock;
 	int64_t now_us = link_boot_us();
-	int r = json_put_int(body, "boot_us", now_us);
+	int r;
 
 	/* A beat is known by its time. */
 	if (now_us <= l->beat_boot_us)
 		now_us = l->beat_boot_us + 1;
-	if (r == 0)
-		r = json_put_int(body, "boot_us", now_us);
+	r = json_put_int(body, "boot_us", now_us);
 	if (r == 0)
 		r = json_put_int(body, "time_us", (int64_t)loop_real_us());
 	if (r == 0 && l->heard_boot_us)
@@ -51,7 +50,7 @@ void link_beat_due(void *arg)
 static bool tell_beat(struct link *l, const struct link_beat *beat)
 {
 	l->callbacks++;
-	if (l->events && l->events->beat)
+	if (l->events->beat)
 		l->events->beat(l->arg, beat);
 	return link_leave_callback(l);
 }

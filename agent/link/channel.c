@@ -427,15 +427,6 @@ void link_channel_peer(const struct link_channel *c, char *text)
 	socket_address_text((struct sockaddr *)&a, sizeof(a), text);
 }
 
-void link_channel_local(const struct link_channel *c, char *text)
-{
-	struct sockaddr_storage a = { .ss_family = AF_UNSPEC };
-	socklen_t len = sizeof(a);
-
-	(void)!getsockname(c->fd, (struct sockaddr *)&a, &len);
-	socket_address_text((struct sockaddr *)&a, len, text);
-}
-
 void link_channel_tune(int fd, uint64_t timeout_ms)
 {
 	unsigned timeout = timeout_ms > UINT32_MAX ? UINT32_MAX : (unsigned)timeout_ms;

@@ -68,10 +68,9 @@ void link_channel_flush(struct link_channel *c);
 void link_channel_part(
 	struct link_channel *c, const char *text, size_t len, struct link_channels *list);
 
-/* Addresses of the peer and of this side; text of SOCKET_ADDRESS_MAX bytes. */
+/* The peer's address; text of SOCKET_ADDRESS_MAX bytes. */
 void link_channel_peer_at(const struct link_channel *c, struct sockaddr_storage *ret);
 void link_channel_peer(const struct link_channel *c, char *text);
-void link_channel_local(const struct link_channel *c, char *text);
 
 /* TCP_NODELAY, and TCP_USER_TIMEOUT where timeout_ms is not 0. */
 void link_channel_tune(int fd, uint64_t timeout_ms);

@@ -36,8 +36,8 @@ struct link_dial {
 	struct loop_fd *watch;
 	struct loop_timer *retry, *patience, *told, *limit;
 	uint64_t retry_ms, limit_ms, begun_ms;
-	struct error last; /* why the last try failed */
-	char *group, *run, *agent, *boot, *host;
+	struct error last;	   /* why the last try failed */
+	struct link_identity self; /* owned */
 };
 
 static void try_next_address(struct link_dial *d);
@@ -78,23 +78,11 @@ static void note_address(struct link_dial *d, int code)
 
 static int put_hello(struct link *l, json_t *body)
 {
-	const struct link_dial *d = l->dial;
-	int r = json_put_int(body, "major", LINK_MAJOR);
+	int r = link_identity_put(&l->dial->self, body);
 
+	/* The first Welcome has named the run. */
 	if (r == 0)
-		r = json_put_int(body, "minor", LINK_MINOR);
-	if (r == 0)
-		r = json_put_string(body, "group", d->group);
-	if (r == 0)
-		r = json_put_string(body, "run", l->peer.run ? l->peer.run : d->run);
-	if (r == 0)
-		r = json_put_string(body, "agent", d->agent);
-	if (r == 0)
-		r = json_put_string(body, "boot", d->boot);
-	if (r == 0)
-		r = json_put_string(body, "host", d->host);
-	if (r == 0)
-		r = json_put_string(body, "version", VERSION);
+		r = json_put_string(body, "run", l->peer.run);
 	if (r == 0)
 		r = json_put_string(body, "session", l->session);
 	if (r == 0)
@@ -295,9 +283,9 @@ static int check_welcome(const struct link *l, const json_t *p, struct error *er
 	const struct link_dial *d = l->dial;
 	const char *group = json_get_string(p, "group", ""), *head = json_get_string(p, "head", "");
 
-	if (strcmp(group, d->group) != 0)
+	if (strcmp(group, d->self.group) != 0)
 		return error_field(
-			err, -EPROTO, "rendezvous.id", "expected %s, got %s", d->group, group);
+			err, -EPROTO, "rendezvous.id", "expected %s, got %s", d->self.group, group);
 	if (l->peer.head && strcmp(l->peer.head, head) != 0)
 		return error_field(
 			err, -EPROTO, "parameters.head", "expected %s, got %s", l->peer.head, head);
@@ -355,23 +343,9 @@ struct link_dial *link_dial_free(struct link_dial *d)
 	loop_timer_free(d->told);
 	loop_timer_free(d->limit);
 	varlink_idl_free(d->idl);
-	free(d->group);
-	free(d->run);
-	free(d->agent);
-	free(d->boot);
-	free(d->host);
+	link_identity_fini(&d->self);
 	free(d);
 	return NULL;
-}
-
-static int copy_identity(struct link_dial *d, const struct link_identity *i)
-{
-	d->group = strdup(i->group);
-	d->run = i->run ? strdup(i->run) : NULL;
-	d->agent = strdup(i->agent);
-	d->boot = strdup(i->boot);
-	d->host = strdup(i->host);
-	return d->group && d->agent && d->boot && d->host && (d->run || !i->run) ? 0 : -ENOMEM;
 }
 
 static int dial_new(struct link *l, const struct link_options *o)
@@ -382,7 +356,7 @@ static int dial_new(struct link *l, const struct link_options *o)
 	if (!d)
 		return -ENOMEM;
 	*d = (struct link_dial){ .link = l, .fd = -1, .tls = o->tls, .limit_ms = o->limit_ms };
-	r = copy_identity(d, &o->self);
+	r = link_identity_copy(&d->self, &o->self);
 	if (r == 0)
 		r = loop_timer_new(l->loop, on_retry, d, &d->retry);
 	if (r == 0)
@@ -432,5 +406,6 @@ ssize_t link_last_word(
 	if (!l->channel || !l->dial || !l->peer.word)
 		return 0;
 	link_channel_peer_at(l->channel, ret_to);
-	return link_last_word_text(l->dial->group, l->dial->agent, l->peer.word, text, size);
+	return link_last_word_text(
+		l->dial->self.group, l->dial->self.agent, l->peer.word, text, size);
 }

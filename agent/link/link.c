@@ -27,21 +27,50 @@ bool link_leave_callback(struct link *l)
 	return true;
 }
 
+static int copy_text(const char **to, const char *from)
+{
+	*to = from ? strdup(from) : NULL;
+	return from && !*to ? -ENOMEM : 0;
+}
+
+int link_identity_copy(struct link_identity *to, const struct link_identity *from)
+{
+	if (copy_text(&to->group, from->group) < 0 || copy_text(&to->run, from->run) < 0 ||
+		copy_text(&to->agent, from->agent) < 0 || copy_text(&to->boot, from->boot) < 0 ||
+		copy_text(&to->host, from->host) < 0 ||
+		copy_text(&to->settings, from->settings) < 0)
+		return -ENOMEM;
+	return 0;
+}
+
+void link_identity_fini(struct link_identity *i)
+{
+	free((char *)i->group);
+	free((char *)i->run);
+	free((char *)i->agent);
+	free((char *)i->boot);
+	free((char *)i->host);
+	free((char *)i->settings);
+}
+
+int link_identity_put(const struct link_identity *i, json_t *body)
+{
+	const struct {
+		const char *key, *text;
+	} texts[] = { { "group", i->group }, { "run", i->run }, { "agent", i->agent },
+		{ "boot", i->boot }, { "host", i->host }, { "version", VERSION } };
+	int r = json_put_int(body, "major", LINK_MAJOR);
+
+	if (r == 0)
+		r = json_put_int(body, "minor", LINK_MINOR);
+	for (size_t k = 0; k < sizeof(texts) / sizeof(texts[0]) && r == 0; k++)
+		r = json_put_string(body, texts[k].key, texts[k].text);
+	return r;
+}
+
 const struct link_peer *link_peer(const struct link *l)
 {
 	return &l->peer;
-}
-
-int link_state(const struct link *l)
-{
-	return l->state;
-}
-
-void link_peer_address(const struct link *l, char *text)
-{
-	*text = '\0';
-	if (l->channel)
-		link_channel_peer(l->channel, text);
 }
 
 int link_local_at(const struct link *l, struct sockaddr_storage *ret)
@@ -53,13 +82,6 @@ int link_local_at(const struct link *l, struct sockaddr_storage *ret)
 				       &len) == 0
 		       ? 0
 		       : -ENOTCONN;
-}
-
-void link_local_address(const struct link *l, char *text)
-{
-	*text = '\0';
-	if (l->channel)
-		link_channel_local(l->channel, text);
 }
 
 static int peer_text(const json_t *parameters, const char *key, char **ret)
@@ -82,21 +104,19 @@ int link_peer_set(struct link *l, const json_t *parameters)
 	const struct {
 		const char *key;
 		char **to;
-	} texts[] = { { "group", &p->group }, { "run", &p->run }, { "agent", &p->agent },
-		{ "boot", &p->boot }, { "host", &p->host }, { "version", &p->version },
-		{ "head", &p->head }, { "word", &p->word }, { "settings", &p->settings } };
+	} texts[] = { { "run", &p->run }, { "agent", &p->agent }, { "boot", &p->boot },
+		{ "host", &p->host }, { "version", &p->version }, { "head", &p->head },
+		{ "word", &p->word }, { "settings", &p->settings } };
 	int r = 0;
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]) && r == 0; i++)
 		r = peer_text(parameters, texts[i].key, texts[i].to);
-	p->minor = (int)json_get_int(parameters, "minor", 0);
 	p->lease_ms = (uint64_t)json_get_int(parameters, "lease_ms", (int64_t)l->lease_ms);
 	return r;
 }
 
 static void peer_fini(struct link_peer *p)
 {
-	free(p->group);
 	free(p->run);
 	free(p->agent);
 	free(p->boot);
@@ -128,8 +148,7 @@ static bool set_state(struct link *l, int state, const struct error *why)
 {
 	l->state = state;
 	l->callbacks++;
-	if (l->events)
-		l->events->state(l->arg, state, why);
+	l->events->state(l->arg, state, why);
 	return link_leave_callback(l);
 }
 
@@ -193,7 +212,8 @@ static void on_doom(void *arg)
 		link_end(l, why, true);
 }
 
-void link_end_later(struct link *l, int code, const char *text)
+/* The same in the next turn, for functions that owners call. */
+static void link_end_later(struct link *l, int code, const char *text)
 {
 	if (l->doom || l->state == LINK_ENDED)
 		return;
@@ -325,11 +345,10 @@ static int count_idle(struct link *l, struct error *err)
 /* Returns as on_message(). */
 static int hand_out(struct link *l, const struct link_message *m, struct error *err)
 {
-	int r = 0;
+	int r;
 
 	l->callbacks++;
-	if (l->events)
-		r = l->events->message(l->arg, m->method, m->parameters, err);
+	r = l->events->message(l->arg, m->method, m->parameters, err);
 	if (link_leave_callback(l))
 		return 1;
 	if (r < 0 && !err->code)

@@ -104,21 +104,14 @@ void link_finish(struct link *l, uint64_t limit_ms);
 /* The other side, as Hello or Welcome named it; NULL members before. Borrowed for the life of the
  * link, but for what the next Welcome changes. */
 struct link_peer {
-	char *group, *run, *agent, *boot, *host, *version;
+	char *run, *agent, *boot, *host, *version;
 	char *head, *word, *settings; /* of Welcome */
-	int minor;
 	uint64_t lease_ms;
 };
 const struct link_peer *link_peer(const struct link *l);
-int link_state(const struct link *l);
 
-/* This side's address. 0, or -ENOTCONN. */
+/* This side's address. 0, or -ENOTCONN, also where l is NULL. */
 _must_check_ int link_local_at(const struct link *l, struct sockaddr_storage *ret);
-/* Addresses of the other side and of this one ("10.0.0.7:41230"), "" without a connection; text of
- * 64 bytes. */
-void link_peer_address(const struct link *l, char *text);
-void link_local_address(const struct link *l, char *text);
-
 /* The message by which a process says that this agent of the group and its workers are dead, on a
  * plain connection of its own. Returns its length, 0 where it does not fit. */
 ssize_t link_last_word_text(

@@ -40,8 +40,8 @@ struct link_listen {
 	TAILQ_HEAD(unknowns, unknown) unknown; /* the oldest first */
 	int n_unknown;
 	struct link_channels parting;
-	struct chain sessions; /* of struct link */
-	char *group, *run, *agent, *boot, *host, *settings;
+	struct chain sessions;		/* of struct link */
+	struct link_identity self;	/* owned */
 	char *expected, *expected_word; /* an agent without a link; or NULL */
 	char head[LINK_SECRET_SIZE];
 	uint64_t lease_ms;
@@ -114,10 +114,10 @@ static int check_hello(const struct link_listen *s, const struct link_message *m
 {
 	const char *run = json_get_string(m->parameters, "run", NULL);
 	int r = differs(
-		err, "rendezvous.id", s->group, json_get_string(m->parameters, "group", ""));
+		err, "rendezvous.id", s->self.group, json_get_string(m->parameters, "group", ""));
 
 	if (r == 0 && run)
-		r = differs(err, "parameters.run", s->run, run);
+		r = differs(err, "parameters.run", s->self.run, run);
 	if (r == 0 && strlen(json_get_string(m->parameters, "session", "")) < LINK_SECRET_SIZE - 1)
 		r = error_field(err, -EPROTO, "parameters.session",
 			"expected at least %d characters", LINK_SECRET_SIZE - 1);
@@ -140,17 +140,14 @@ static struct link *find_session(const struct link_listen *s, const char *sessio
 static int welcome(struct link_listen *s, struct link *l)
 {
 	json_t *body = json_object();
-	const struct {
-		const char *key, *text;
-	} texts[] = { { "group", s->group }, { "run", s->run }, { "agent", s->agent },
-		{ "boot", s->boot }, { "host", s->host }, { "version", VERSION },
-		{ "head", s->head }, { "word", l->peer.word }, { "settings", s->settings } };
-	int r = json_put_int(body, "major", LINK_MAJOR);
+	int r = link_identity_put(&s->self, body);
 
 	if (r == 0)
-		r = json_put_int(body, "minor", LINK_MINOR);
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]) && r == 0; i++)
-		r = json_put_string(body, texts[i].key, texts[i].text);
+		r = json_put_string(body, "settings", s->self.settings);
+	if (r == 0)
+		r = json_put_string(body, "head", s->head);
+	if (r == 0)
+		r = json_put_string(body, "word", l->peer.word);
 	if (r == 0)
 		r = json_put_int(body, "resume", l->window.seen);
 	if (r == 0)
@@ -404,18 +401,6 @@ void link_listen_forget(struct link *l)
 	l->listen = NULL;
 }
 
-static int copy_identity(struct link_listen *s, const struct link_identity *i)
-{
-	s->group = strdup(i->group);
-	s->run = strdup(i->run);
-	s->agent = strdup(i->agent);
-	s->boot = strdup(i->boot);
-	s->host = strdup(i->host);
-	if (i->settings && !(s->settings = strdup(i->settings)))
-		return -ENOMEM;
-	return s->group && s->run && s->agent && s->boot && s->host ? 0 : -ENOMEM;
-}
-
 int link_listen_new(struct loop *loop, const struct link_addresses *addresses,
 	const struct link_listen_options *options, struct link_listen **ret, struct error *err)
 {
@@ -434,7 +419,7 @@ int link_listen_new(struct loop *loop, const struct link_addresses *addresses,
 	r = link_bind(addresses, &s->fd, err);
 	if (r < 0)
 		return r;
-	r = copy_identity(s, &options->self);
+	r = link_identity_copy(&s->self, &options->self);
 	if (r == 0)
 		r = random_hex(s->head, LINK_SECRET_SIZE - 1);
 	if (r == 0)
@@ -462,12 +447,7 @@ struct link_listen *link_listen_free(struct link_listen *s)
 	close_fd(s->fd);
 	chain_fini(&s->sessions);
 	varlink_idl_free(s->idl);
-	free(s->group);
-	free(s->run);
-	free(s->agent);
-	free(s->boot);
-	free(s->host);
-	free(s->settings);
+	link_identity_fini(&s->self);
 	free(s->expected);
 	free(s->expected_word);
 	free(s);

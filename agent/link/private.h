@@ -32,6 +32,12 @@ enum {
 	LINK_SECRET_SIZE = 33, /* of random_hex(), with the NUL */
 };
 
+/* An owned copy. 0 or -ENOMEM. */
+_must_check_ int link_identity_copy(struct link_identity *to, const struct link_identity *from);
+void link_identity_fini(struct link_identity *i);
+/* Puts into Hello or Welcome the versions, and all that i says but for its settings. */
+_must_check_ int link_identity_put(const struct link_identity *i, json_t *body);
+
 struct link {
 	struct chain_node
 		node; /* in the listener's table of sessions; first, so that it is the link */
@@ -87,8 +93,6 @@ void link_up(struct link *l);
 bool link_down(struct link *l, const struct error *why);
 /* The end; tell: the other side gets a Refuse. Returns true if the link was freed. */
 bool link_end(struct link *l, const struct error *why, bool tell);
-/* The same in the next turn, for functions that owners call. */
-void link_end_later(struct link *l, int code, const char *text);
 
 /* Member: sends a beat (arg is the link), and arms the timer of the next. */
 void link_beat_due(void *arg);

@@ -37,11 +37,6 @@ size_t link_window_bytes(const struct link_window *w)
 	return varlink_buffer_len(&w->kept);
 }
 
-bool link_window_waits(const struct link_window *w)
-{
-	return w->taken_bytes < varlink_buffer_len(&w->kept);
-}
-
 int link_window_take(struct link_window *w, struct varlink_buffer *out, size_t max)
 {
 	const char *begin = w->kept.data + w->kept.begin + w->taken_bytes, *at = begin;

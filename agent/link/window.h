@@ -39,8 +39,6 @@ size_t link_window_bytes(const struct link_window *w);
 /* Appends whole messages that this connection has not had to out, until out holds max bytes or
  * more. 0 or -ENOMEM. */
 _must_check_ int link_window_take(struct link_window *w, struct varlink_buffer *out, size_t max);
-/* Whether link_window_take() would append something. */
-bool link_window_waits(const struct link_window *w);
 
 /*
  * A new connection: the other side has seen the messages up to resume. All others will be taken
