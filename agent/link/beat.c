@@ -42,12 +42,12 @@ void link_beat_due(void *arg)
 	json_decref(body);
 	if (r == 0) {
 		l->beat_boot_us = now_us;
-		link_window_owes_nothing(&l->window);
+		link_window_acknowledged(&l->window);
 	}
-	loop_timer_arm(l->beat, l->lease_ms / LINK_BEATS_PER_LEASE);
+	loop_timer_arm(l->beat_timer, l->lease_ms / LINK_BEATS_PER_LEASE);
 }
 
-static bool tell_beat(struct link *l, const struct link_beat *beat)
+static bool report_beat(struct link *l, const struct link_beat *beat)
 {
 	l->callbacks++;
 	if (l->events->beat)
@@ -89,7 +89,7 @@ bool link_beat_came(struct link *l, const json_t *p)
 	int r;
 
 	read_clock(p, &beat);
-	if (tell_beat(l, &beat))
+	if (report_beat(l, &beat))
 		return true;
 	body = json_object();
 	r = json_put_int(body, "boot_us", json_get_int(p, "boot_us", 0));
@@ -102,7 +102,7 @@ bool link_beat_came(struct link *l, const json_t *p)
 	if (r == 0)
 		r = json_put_int(body, "sent_us", now_us);
 	if (r == 0 && link_control(l, "BeatAnswer", l->window.seen, json_incref(body)) == 0)
-		link_window_owes_nothing(&l->window);
+		link_window_acknowledged(&l->window);
 	json_decref(body);
 	return false;
 }
@@ -135,5 +135,5 @@ int link_beat_answered(struct link *l, const json_t *p, struct error *err)
 		beat.offset_us = clock.offset_us;
 		beat.uncertainty_us = clock.uncertainty_us;
 	}
-	return tell_beat(l, &beat) ? 1 : 0;
+	return report_beat(l, &beat) ? 1 : 0;
 }

@@ -17,32 +17,32 @@ enum {
 	RECEIVE_BYTES = 65536,
 	RECEIVES_PER_TURN = 8,
 	SENDS_PER_TURN = 8,
-	PART_MS = 1000,
+	CLOSE_MS = 1000,
 	TLS_HANDSHAKE = 0x16, /* the first byte of a TLS client's hello */
 };
 
 struct link_channel {
 	struct loop *loop;
-	LIST_ENTRY(link_channel) entry; /* while it parts */
+	LIST_ENTRY(link_channel) entry; /* while closing */
 	int fd;
 	struct loop_fd *watch;
-	struct loop_timer *part;
+	struct loop_timer *close_timer;
 	struct varlink_frame in;
 	struct varlink_buffer out;
 	struct link_tls_session *tls; /* NULL: plain */
-	bool reached;		      /* a peer has made the connection */
+	bool accepted;		      /* the peer has made the connection */
 	bool plain_peer;	      /* it speaks plain messages */
 	const struct link_channel_events *events;
 	void *arg;
-	bool begun;   /* bytes have come */
-	bool blocked; /* the socket takes no bytes now */
-	bool deaf;    /* it never will; but what the peer sent before may still have to be read */
-	bool ended, parting;
+	bool begun;	 /* bytes have come */
+	bool blocked;	 /* the socket takes no bytes now */
+	bool unwritable; /* it never will again; bytes of the peer may still have to be read */
+	bool ended, closing;
 	int callbacks; /* running now */
 	bool freed;
 };
 
-static void watch(struct link_channel *c)
+static void channel_watch(struct link_channel *c)
 {
 	int r = loop_fd_set(c->watch, LOOP_READ | (c->blocked ? LOOP_WRITE : 0));
 
@@ -50,7 +50,7 @@ static void watch(struct link_channel *c)
 		log_debug("link: cannot watch a connection: %s", strerror(-r));
 }
 
-/* Call it after each callback: returns true if the callback freed the channel. */
+/* To be called after each callback. Returns true if the callback freed the channel. */
 static bool leave_callback(struct link_channel *c)
 {
 	c->callbacks--;
@@ -61,10 +61,10 @@ static bool leave_callback(struct link_channel *c)
 	return true;
 }
 
-/* Returns true if the owner freed the channel. */
-static bool end(struct link_channel *c, const struct error *err)
+/* Reports the end to the owner, once. Returns true if the owner freed the channel. */
+static bool channel_end(struct link_channel *c, const struct error *err)
 {
-	if (c->parting) {
+	if (c->closing) {
 		link_channel_free(c);
 		return true;
 	}
@@ -77,7 +77,7 @@ static bool end(struct link_channel *c, const struct error *err)
 	return leave_callback(c);
 }
 
-static bool end_by(struct link_channel *c, int code)
+static bool channel_end_by(struct link_channel *c, int code)
 {
 	struct error err = { 0 };
 
@@ -85,10 +85,10 @@ static bool end_by(struct link_channel *c, int code)
 		error_set(&err, code, "the other side closed the connection");
 	else
 		error_set(&err, code, "%s", strerror(-code));
-	return end(c, &err);
+	return channel_end(c, &err);
 }
 
-/* Moves encrypted bytes to what is to be sent. */
+/* Moves encrypted bytes to c->out. */
 static int take_encrypted(struct link_channel *c)
 {
 	char data[16384];
@@ -107,13 +107,13 @@ static int encrypt(struct link_channel *c, const char *data, size_t len)
 	return r < 0 ? r : take_encrypted(c);
 }
 
-/* Appends what the owner has to send. */
-static int fill(struct link_channel *c)
+/* Appends the owner's bytes to c->out, encrypted where there is TLS. */
+static int channel_fill(struct link_channel *c)
 {
 	_cleanup_(varlink_buffer_fini) struct varlink_buffer plain = { .data = NULL };
 	int r = 0;
 
-	if (c->parting || c->ended)
+	if (c->closing || c->ended)
 		return 0;
 	if (!c->tls)
 		return c->events->fill ? c->events->fill(c->arg, &c->out) : 0;
@@ -122,25 +122,25 @@ static int fill(struct link_channel *c)
 	return r < 0 ? r : encrypt(c, plain.data + plain.begin, varlink_buffer_len(&plain));
 }
 
-/* Sends what there is. Returns 0 or -ENOMEM. */
+/* Sends what the socket takes. Returns 0 or -ENOMEM. */
 static int send_out(struct link_channel *c)
 {
 	int r = 0;
 
-	if (c->deaf)
+	if (c->unwritable)
 		return 0;
 	for (int i = 0; i < SENDS_PER_TURN && r == 0; i++) {
 		if (!varlink_buffer_len(&c->out))
-			r = fill(c);
+			r = channel_fill(c);
 		if (r < 0 || !varlink_buffer_len(&c->out))
 			break;
 		r = varlink_buffer_send(&c->out, c->fd, SIZE_MAX);
 		if (i + 1 == SENDS_PER_TURN && r == 0)
-			r = 1; /* others have their turn */
+			r = 1; /* other connections have their turn */
 	}
 	c->blocked = r > 0;
 	if (r < 0 && r != -ENOMEM) {
-		c->deaf = true;
+		c->unwritable = true;
 		varlink_buffer_fini(&c->out);
 	}
 	return r == -ENOMEM ? r : 0;
@@ -151,13 +151,13 @@ static void on_turn(void *arg)
 	struct link_channel *c = arg;
 	int r;
 
-	if (c->blocked || (c->ended && !c->parting))
+	if (c->blocked || (c->ended && !c->closing))
 		return;
 	r = send_out(c);
 	if (r < 0)
-		end_by(c, r);
+		channel_end_by(c, r);
 	else if (c->blocked)
-		watch(c);
+		channel_watch(c);
 }
 
 void link_channel_kick(struct link_channel *c)
@@ -165,7 +165,7 @@ void link_channel_kick(struct link_channel *c)
 	/* Without memory to defer, readiness for writing causes the turn. */
 	if (loop_defer(c->loop, on_turn, c) < 0) {
 		c->blocked = true;
-		watch(c);
+		channel_watch(c);
 	}
 }
 
@@ -196,9 +196,9 @@ static int check_first(struct link_channel *c, const char *data, size_t len, str
 		return 0;
 	c->begun = true;
 	c->plain_peer = *data == '{';
-	if (c->tls && c->plain_peer && !c->reached)
+	if (c->tls && c->plain_peer && !c->accepted)
 		return link_channel_expects_tls(err);
-	if (c->plain_peer) /* a guard has no secret; the listener looks at what it says */
+	if (c->plain_peer) /* it may be a guard, which has no secret: the listener checks */
 		c->tls = link_tls_session_free(c->tls);
 	if (c->tls || c->plain_peer)
 		return 0;
@@ -212,8 +212,8 @@ static int check_first(struct link_channel *c, const char *data, size_t len, str
 		err, -EPROTO, "message", "expected one of io.elasticd.Peer, got \"%s\"", shown);
 }
 
-/* Hands out the messages that are whole. Returns true if the channel is gone or has ended. */
-static bool hand_out(struct link_channel *c)
+/* Gives whole messages to the owner. Returns true if the channel is gone or has ended. */
+static bool deliver(struct link_channel *c)
 {
 	struct error err = { 0 };
 	char *text;
@@ -225,13 +225,13 @@ static bool hand_out(struct link_channel *c)
 		if (r < 0) {
 			error_field(&err, -EPROTO, "message",
 				"expected at most %zu bytes, got more", c->in.max_bytes);
-			return end(c, &err) || true;
+			return channel_end(c, &err) || true;
 		}
 		if (r == 0)
 			break;
 		c->callbacks++;
 		c->events->message(c->arg, text, len);
-		if (leave_callback(c) || c->ended || c->parting)
+		if (leave_callback(c) || c->ended || c->closing)
 			return true;
 	}
 	varlink_frame_settle(&c->in);
@@ -254,7 +254,7 @@ static int decrypt(struct link_channel *c, size_t len, struct error *err)
 		if (n > 0)
 			n = varlink_frame_feed(&c->in, data, (size_t)n);
 	}
-	/* The other side learns of a failure by an alert. */
+	/* After a failure this sends an alert of TLS to the peer. */
 	if (take_encrypted(c) < 0)
 		return -ENOMEM;
 	if (varlink_buffer_len(&c->out) || was_ready != link_tls_ready(c->tls))
@@ -274,12 +274,12 @@ static int feed(struct link_channel *c, size_t len, struct error *err)
 /* Reads once. Returns the number of bytes, or a negative errno. */
 static ssize_t receive(struct link_channel *c)
 {
-	/* No more than a message may have: an unknown peer costs little. */
+	/* An unknown peer, whose limit is small, costs little. */
 	size_t room = c->in.max_bytes < RECEIVE_BYTES ? c->in.max_bytes + 1 : RECEIVE_BYTES;
 	ssize_t n;
 
 	do
-		n = recv(c->fd, received, c->parting ? RECEIVE_BYTES : room, MSG_DONTWAIT);
+		n = recv(c->fd, received, c->closing ? RECEIVE_BYTES : room, MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : n == 0 ? -ECONNRESET : n;
 }
@@ -294,15 +294,15 @@ static bool read_some(struct link_channel *c)
 	if (n == -EAGAIN)
 		return true;
 	if (n < 0)
-		return end_by(c, (int)n) || true;
-	if (c->parting)
+		return channel_end_by(c, (int)n) || true;
+	if (c->closing)
 		return false;
 	r = feed(c, (size_t)n, &err);
 	if (r == -EPROTO)
-		return end(c, &err) || true;
+		return channel_end(c, &err) || true;
 	if (r < 0)
-		return end_by(c, r) || true;
-	return hand_out(c) || n < RECEIVE_BYTES;
+		return channel_end_by(c, r) || true;
+	return deliver(c) || n < RECEIVE_BYTES;
 }
 
 static void on_fd(int fd, int events, void *arg)
@@ -311,7 +311,7 @@ static void on_fd(int fd, int events, void *arg)
 
 	if (events & LOOP_WRITE) {
 		c->blocked = false;
-		watch(c);
+		channel_watch(c);
 		link_channel_kick(c);
 	}
 	if (!(events & LOOP_READ))
@@ -345,10 +345,10 @@ struct link_channel *link_channel_free(struct link_channel *c)
 {
 	if (!c || c->freed)
 		return NULL;
-	if (c->parting)
+	if (c->closing)
 		LIST_REMOVE(c, entry);
 	loop_cancel(c->loop, on_turn, c);
-	loop_timer_free(c->part);
+	loop_timer_free(c->close_timer);
 	loop_fd_free(c->watch);
 	close_fd(c->fd);
 	varlink_frame_fini(&c->in);
@@ -364,7 +364,7 @@ int link_channel_secure(struct link_channel *c, const struct link_tls *tls, cons
 {
 	if (!tls)
 		return 0;
-	c->reached = !host;
+	c->accepted = !host;
 	c->tls = link_tls_session_new(tls, host);
 	if (!c->tls)
 		return -ENOMEM;
@@ -381,12 +381,12 @@ void link_channel_hand_over(struct link_channel *c, size_t max_bytes,
 	c->arg = arg;
 }
 
-static void on_parted(void *arg)
+static void on_close_late(void *arg)
 {
 	link_channel_free(arg);
 }
 
-void link_channel_part(
+void link_channel_close(
 	struct link_channel *c, const char *text, size_t len, struct link_channels *list)
 {
 	int r = 0;
@@ -395,20 +395,20 @@ void link_channel_part(
 		r = varlink_buffer_append(&c->out, text, len);
 	else
 		r = encrypt(c, text, link_tls_ready(c->tls) ? len : 0);
-	c->parting = list;
+	c->closing = list;
 	if (list)
 		LIST_INSERT_HEAD(list, c, entry);
 	if (r == 0 && !c->blocked)
 		r = varlink_buffer_len(&c->out) ? varlink_buffer_send(&c->out, c->fd, SIZE_MAX) : 0;
 	if (r == 0 && list)
-		r = loop_timer_new(c->loop, on_parted, c, &c->part);
+		r = loop_timer_new(c->loop, on_close_late, c, &c->close_timer);
 	if (r == 0 && list)
 		r = loop_fd_set(c->watch, LOOP_READ);
 	if (r || !list || c->blocked || shutdown(c->fd, SHUT_WR) < 0) {
 		link_channel_free(c);
 		return;
 	}
-	loop_timer_arm(c->part, PART_MS);
+	loop_timer_arm(c->close_timer, CLOSE_MS);
 }
 
 void link_channel_peer_at(const struct link_channel *c, struct sockaddr_storage *ret)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The member's side. One try is: the endpoint's addresses, then a connection to one after the
- * other, then Hello and Welcome. If any of these steps fails, the next try begins a little later.
+ * The member's side. One try resolves the endpoint's name, connects to one address after the other
+ * until one accepts, and exchanges Hello and Welcome. When a step fails, the next try begins a
+ * little later.
  */
 #include "agent/link/private.h"
 #include "agent/link/resolve.h"
@@ -19,7 +20,7 @@ enum {
 	RETRY_LONGEST_MS = 1000,
 	CONNECT_MS = 3000,  /* for one address */
 	WELCOME_MS = 10000, /* longer than a head waits for a Hello */
-	TOLD_MS = 10000,    /* of failing, until the owner hears of it */
+	REPORT_MS = 10000,  /* of failing, until the owner gets a report */
 };
 
 struct link_dial {
@@ -30,36 +31,36 @@ struct link_dial {
 	char name[ENDPOINT_TEXT_MAX];
 	struct link_resolve *resolve;
 	struct link_addresses addresses;
-	size_t next;	/* of them */
-	bool connected; /* the last try got as far as that */
+	size_t next;	/* of the addresses */
+	bool connected; /* the last try made a connection */
 	int fd;		/* being connected; -1: none */
 	struct loop_fd *watch;
-	struct loop_timer *retry, *patience, *told, *limit;
+	struct loop_timer *retry, *no_answer, *report, *limit;
 	uint64_t retry_ms, limit_ms, begun_ms;
 	struct error last;	   /* why the last try failed */
 	struct link_identity self; /* owned */
 };
 
-static void try_next_address(struct link_dial *d);
+static void dial_next_address(struct link_dial *d);
 
-static void stop_try(struct link_dial *d)
+static void dial_stop_try(struct link_dial *d)
 {
 	d->resolve = link_resolve_free(d->resolve);
 	d->watch = loop_fd_free(d->watch);
 	d->fd = close_fd(d->fd);
-	loop_timer_disarm(d->patience);
+	loop_timer_disarm(d->no_answer);
 	loop_timer_disarm(d->retry);
 }
 
-static void try_later(struct link_dial *d)
+static void dial_try_later(struct link_dial *d)
 {
-	stop_try(d);
+	dial_stop_try(d);
 	loop_timer_arm(d->retry, d->retry_ms);
 	d->retry_ms = d->retry_ms * 2 < RETRY_LONGEST_MS ? d->retry_ms * 2 : RETRY_LONGEST_MS;
 }
 
-/* Keeps why the try failed, with the endpoint's name before it. */
-static void note(struct link_dial *d, int code, const char *at, const char *why)
+/* Keeps why the try failed, with the name of the endpoint. at: its address, or NULL. */
+static void dial_note_failure(struct link_dial *d, int code, const char *at, const char *why)
 {
 	if (at && strcmp(at, d->name) != 0)
 		error_field(&d->last, code, LINK_ENDPOINT_FIELD, "%s (%s): %s", d->name, at, why);
@@ -67,13 +68,13 @@ static void note(struct link_dial *d, int code, const char *at, const char *why)
 		error_field(&d->last, code, LINK_ENDPOINT_FIELD, "%s: %s", d->name, why);
 }
 
-static void note_address(struct link_dial *d, int code)
+static void dial_note_address(struct link_dial *d, int code)
 {
 	const struct sockaddr *a = (const struct sockaddr *)&d->addresses.at[d->next - 1];
 	char at[SOCKET_ADDRESS_MAX];
 
 	socket_address_text(a, socket_address_len(a), at);
-	note(d, -code, at, strerror(code));
+	dial_note_failure(d, -code, at, strerror(code));
 }
 
 static int put_hello(struct link *l, json_t *body)
@@ -116,12 +117,12 @@ static void on_connected(struct link_dial *d)
 	if (r == 0)
 		r = say_hello(l);
 	if (r < 0) {
-		note(d, r, NULL, strerror(-r));
+		dial_note_failure(d, r, NULL, strerror(-r));
 		l->channel = link_channel_free(l->channel);
-		try_later(d);
+		dial_try_later(d);
 		return;
 	}
-	loop_timer_arm(d->patience, WELCOME_MS);
+	loop_timer_arm(d->no_answer, WELCOME_MS);
 }
 
 static void on_fd(int fd, int events, void *arg)
@@ -136,11 +137,11 @@ static void on_fd(int fd, int events, void *arg)
 		on_connected(d);
 		return;
 	}
-	note_address(d, code);
-	try_next_address(d);
+	dial_note_address(d, code);
+	dial_next_address(d);
 }
 
-static int begin_connect(struct link_dial *d, const struct sockaddr *a)
+static int dial_connect(struct link_dial *d, const struct sockaddr *a)
 {
 	int r;
 
@@ -151,23 +152,23 @@ static int begin_connect(struct link_dial *d, const struct sockaddr *a)
 		return -errno;
 	r = loop_fd_new(d->link->loop, d->fd, LOOP_WRITE, on_fd, d, &d->watch);
 	if (r == 0)
-		loop_timer_arm(d->patience, CONNECT_MS);
+		loop_timer_arm(d->no_answer, CONNECT_MS);
 	return r;
 }
 
-static void try_next_address(struct link_dial *d)
+static void dial_next_address(struct link_dial *d)
 {
 	while (d->next < d->addresses.n) {
 		int r;
 
 		d->watch = loop_fd_free(d->watch);
 		d->fd = close_fd(d->fd);
-		r = begin_connect(d, (const struct sockaddr *)&d->addresses.at[d->next++]);
+		r = dial_connect(d, (const struct sockaddr *)&d->addresses.at[d->next++]);
 		if (r == 0)
 			return;
-		note_address(d, -r);
+		dial_note_address(d, -r);
 	}
-	try_later(d);
+	dial_try_later(d);
 }
 
 static void on_resolved(void *arg, const struct link_addresses *a, const struct error *err)
@@ -177,14 +178,14 @@ static void on_resolved(void *arg, const struct link_addresses *a, const struct 
 	if (err) {
 		d->last = *err;
 		d->addresses.n = 0;
-		try_later(d);
+		dial_try_later(d);
 		return;
 	}
 	d->addresses = *a;
 	d->next = 0;
 	d->connected = false;
 	d->resolve = link_resolve_free(d->resolve);
-	try_next_address(d);
+	dial_next_address(d);
 }
 
 static void on_retry(void *arg)
@@ -194,28 +195,28 @@ static void on_retry(void *arg)
 
 	if (r == 0)
 		return;
-	note(d, r, NULL, strerror(-r));
-	try_later(d);
+	dial_note_failure(d, r, NULL, strerror(-r));
+	dial_try_later(d);
 }
 
-/* The address does not answer, or no Welcome comes. */
-static void on_patience(void *arg)
+/* The address does not answer, or the head sends no Welcome. */
+static void on_no_answer(void *arg)
 {
 	struct link_dial *d = arg;
 	struct link *l = d->link;
 	struct error err = { 0 };
 
 	if (!l->channel) {
-		note_address(d, ETIMEDOUT);
-		try_next_address(d);
+		dial_note_address(d, ETIMEDOUT);
+		dial_next_address(d);
 		return;
 	}
 	error_set(&err, -ETIMEDOUT, "it has accepted a connection but sent no Welcome");
 	link_down(l, &err);
 }
 
-/* Adds what helps against a wrong endpoint. */
-static void advise(const struct link_dial *d, struct error *err)
+/* Names this host's addresses where the endpoint may be a wrong one. */
+static void add_advice(const struct link_dial *d, struct error *err)
 {
 	struct error with = *err;
 	char here[512];
@@ -228,13 +229,13 @@ static void advise(const struct link_dial *d, struct error *err)
 	snprintf(err->field, sizeof(err->field), "%s", with.field);
 }
 
-static void on_told(void *arg)
+static void on_report(void *arg)
 {
 	struct link_dial *d = arg;
 	struct error err = d->last;
 	size_t n;
 
-	advise(d, &err);
+	add_advice(d, &err);
 	n = strlen(err.text);
 	snprintf(err.text + n, sizeof(err.text) - n, "; still trying, for %" PRIu64 " s in all",
 		d->limit_ms / 1000);
@@ -247,7 +248,7 @@ static void on_limit(void *arg)
 	struct error err = d->last;
 	size_t n;
 
-	advise(d, &err);
+	add_advice(d, &err);
 	n = strlen(err.text);
 	snprintf(err.text + n, sizeof(err.text) - n, "; gave up after %" PRIu64 " ms",
 		loop_now_ms() - d->begun_ms);
@@ -255,13 +256,13 @@ static void on_limit(void *arg)
 	link_end(d->link, &err, false);
 }
 
-static void begin(struct link_dial *d, uint64_t delay_ms)
+static void dial_begin(struct link_dial *d, uint64_t delay_ms)
 {
 	d->begun_ms = loop_now_ms();
 	d->retry_ms = RETRY_FIRST_MS;
-	note(d, -ETIMEDOUT, NULL, "it has not answered");
-	if (d->limit_ms > TOLD_MS)
-		loop_timer_arm(d->told, TOLD_MS);
+	dial_note_failure(d, -ETIMEDOUT, NULL, "it has not answered");
+	if (d->limit_ms > REPORT_MS)
+		loop_timer_arm(d->report, REPORT_MS);
 	loop_timer_arm(d->limit, d->limit_ms);
 	loop_timer_arm(d->retry, delay_ms);
 }
@@ -271,11 +272,11 @@ void link_dial_lost(struct link *l, const struct error *why)
 	struct link_dial *d = l->dial;
 
 	if (!loop_timer_armed(d->limit)) {
-		begin(d, RETRY_FIRST_MS);
+		dial_begin(d, RETRY_FIRST_MS);
 		return;
 	}
-	note(d, why->code, NULL, why->text);
-	try_later(d);
+	dial_note_failure(d, why->code, NULL, why->text);
+	dial_try_later(d);
 }
 
 static int check_welcome(const struct link *l, const json_t *p, struct error *err)
@@ -309,8 +310,8 @@ int link_dial_welcome(struct link *l, const struct link_message *m, struct error
 		return error_set(err, r, "out of memory");
 	l->lease_ms = l->peer.lease_ms;
 	link_channel_tune(link_channel_fd(l->channel), l->lease_ms);
-	stop_try(d);
-	loop_timer_disarm(d->told);
+	dial_stop_try(d);
+	loop_timer_disarm(d->report);
 	loop_timer_disarm(d->limit);
 	link_up(l);
 	return 0;
@@ -336,11 +337,11 @@ struct link_dial *link_dial_free(struct link_dial *d)
 {
 	if (!d)
 		return NULL;
-	if (d->retry && d->patience)
-		stop_try(d);
+	if (d->retry && d->no_answer)
+		dial_stop_try(d);
 	loop_timer_free(d->retry);
-	loop_timer_free(d->patience);
-	loop_timer_free(d->told);
+	loop_timer_free(d->no_answer);
+	loop_timer_free(d->report);
 	loop_timer_free(d->limit);
 	varlink_idl_free(d->idl);
 	link_identity_fini(&d->self);
@@ -360,9 +361,9 @@ static int dial_new(struct link *l, const struct link_options *o)
 	if (r == 0)
 		r = loop_timer_new(l->loop, on_retry, d, &d->retry);
 	if (r == 0)
-		r = loop_timer_new(l->loop, on_patience, d, &d->patience);
+		r = loop_timer_new(l->loop, on_no_answer, d, &d->no_answer);
 	if (r == 0)
-		r = loop_timer_new(l->loop, on_told, d, &d->told);
+		r = loop_timer_new(l->loop, on_report, d, &d->report);
 	if (r == 0)
 		r = loop_timer_new(l->loop, on_limit, d, &d->limit);
 	if (r == 0)
@@ -395,7 +396,7 @@ int link_connect(
 	l->lease_ms = options->lease_ms;
 	l->dial->endpoint = endpoint;
 	endpoint_text(&endpoint, l->dial->name);
-	begin(l->dial, 0);
+	dial_begin(l->dial, 0);
 	*ret = TAKE_PTR(l);
 	return 0;
 }

@@ -9,12 +9,12 @@
 #include <string.h>
 
 enum {
-	FILL_BYTES = 256 << 10,	 /* of messages in one write */
-	OWED_BYTES = 256 << 10,	 /* acknowledged at once */
-	CROWDED_BYTES = 1 << 20, /* link_congested() */
-	UNREAD_BYTES = 4 << 20,	 /* for a lease at most */
-	UNREAD_LIMIT = 64 << 20, /* at no time */
-	IDLE_MESSAGES = 64,	 /* between two beats */
+	FILL_BYTES = 256 << 10,		  /* of messages in one write */
+	UNACKNOWLEDGED_BYTES = 256 << 10, /* that came: acknowledged at once */
+	CONGESTED_BYTES = 1 << 20,	  /* link_congested() */
+	UNREAD_BYTES = 4 << 20,		  /* may wait for the other side for a lease */
+	UNREAD_LIMIT_BYTES = 64 << 20,	  /* ... and never more */
+	IDLE_MESSAGES = 64,		  /* between two beats */
 };
 
 bool link_leave_callback(struct link *l)
@@ -129,9 +129,9 @@ static void peer_fini(struct link_peer *p)
 
 static void stop_timers(struct link *l)
 {
-	loop_timer_disarm(l->beat);
-	loop_timer_disarm(l->full);
-	loop_timer_disarm(l->finish);
+	loop_timer_disarm(l->beat_timer);
+	loop_timer_disarm(l->unread_timer);
+	loop_timer_disarm(l->finish_timer);
 }
 
 static void drop_channel(struct link *l)
@@ -139,7 +139,7 @@ static void drop_channel(struct link *l)
 	l->channel = link_channel_free(l->channel);
 	l->ready = false;
 	varlink_buffer_fini(&l->control);
-	loop_timer_disarm(l->beat);
+	loop_timer_disarm(l->beat_timer);
 	l->beat_boot_us = l->answered_boot_us = 0;
 }
 
@@ -152,45 +152,45 @@ static bool set_state(struct link *l, int state, const struct error *why)
 	return link_leave_callback(l);
 }
 
-static bool relieve(struct link *l)
+static bool report_room(struct link *l)
 {
-	loop_fn fn = l->relieved;
+	loop_fn fn = l->room_fn;
 
-	if (!fn || (l->state != LINK_ENDED && link_window_bytes(&l->window) > CROWDED_BYTES / 2))
+	if (!fn || (l->state != LINK_ENDED && link_window_bytes(&l->window) > CONGESTED_BYTES / 2))
 		return false;
-	l->relieved = NULL;
+	l->room_fn = NULL;
 	l->callbacks++;
-	fn(l->relieved_arg);
+	fn(l->room_arg);
 	return link_leave_callback(l);
 }
 
 bool link_congested(struct link *l, loop_fn fn, void *arg)
 {
-	if (l->state == LINK_ENDED || link_window_bytes(&l->window) <= CROWDED_BYTES)
+	if (l->state == LINK_ENDED || link_window_bytes(&l->window) <= CONGESTED_BYTES)
 		return false;
-	l->relieved = fn;
-	l->relieved_arg = arg;
+	l->room_fn = fn;
+	l->room_arg = arg;
 	return true;
 }
 
-/* The last words on a connection: what is still to be sent, and why the link ends. */
-static void part(struct link *l, const struct error *why, bool tell)
+/* Sends what waits and, with refuse, why the link ends; then closes the connection. */
+static void close_channel(struct link *l, const struct error *why, bool refuse)
 {
 	_cleanup_(varlink_buffer_fini) struct varlink_buffer b = { .data = NULL };
 
 	link_channel_flush(l->channel);
-	if (tell && why && link_message_refuse(&b, why) < 0)
+	if (refuse && why && link_message_refuse(&b, why) < 0)
 		log_debug("link: out of memory for a Refuse");
-	link_listen_part(
+	link_listen_close(
 		l, TAKE_PTR(l->channel), b.data ? b.data + b.begin : "", varlink_buffer_len(&b));
 }
 
-bool link_end(struct link *l, const struct error *why, bool tell)
+bool link_end(struct link *l, const struct error *why, bool refuse)
 {
 	if (l->state == LINK_ENDED)
 		return false;
 	if (l->channel)
-		part(l, why, tell);
+		close_channel(l, why, refuse);
 	drop_channel(l);
 	stop_timers(l);
 	l->dial = link_dial_free(l->dial);
@@ -199,41 +199,41 @@ bool link_end(struct link *l, const struct error *why, bool tell)
 	link_window_fini(&l->window);
 	l->callbacks++;
 	if (!set_state(l, LINK_ENDED, why))
-		relieve(l);
+		report_room(l);
 	return link_leave_callback(l);
 }
 
-static void on_doom(void *arg)
+static void on_end_later(void *arg)
 {
 	struct link *l = arg;
-	_cleanup_free_ struct error *why = TAKE_PTR(l->doom);
+	_cleanup_free_ struct error *why = TAKE_PTR(l->end_why);
 
 	if (why)
 		link_end(l, why, true);
 }
 
-/* The same in the next turn, for functions that owners call. */
+/* As link_end(), in the next turn: for functions that the owner calls. */
 static void link_end_later(struct link *l, int code, const char *text)
 {
-	if (l->doom || l->state == LINK_ENDED)
+	if (l->end_why || l->state == LINK_ENDED)
 		return;
-	l->doom = calloc(1, sizeof(*l->doom));
-	if (!l->doom || loop_defer(l->loop, on_doom, l) < 0) {
+	l->end_why = calloc(1, sizeof(*l->end_why));
+	if (!l->end_why || loop_defer(l->loop, on_end_later, l) < 0) {
 		log_debug("link: out of memory; a link will end later: %s", text);
-		free(l->doom);
-		l->doom = NULL;
+		free(l->end_why);
+		l->end_why = NULL;
 		return;
 	}
-	error_set(l->doom, code, "%s", text);
+	error_set(l->end_why, code, "%s", text);
 }
 
-static void on_full(void *arg)
+static void on_unread_late(void *arg)
 {
 	struct link *l = arg;
 	struct error err = { 0 };
 
-	if (l->doom)
-		return; /* at the end of this turn, for the reason that came first */
+	if (l->end_why)
+		return; /* the link ends in this turn, for the reason that came first */
 	error_set(&err, -ETIMEDOUT,
 		"%zu bytes have waited for the other side to read them (limit %d bytes for "
 		"%" PRIu64 " ms)",
@@ -241,14 +241,14 @@ static void on_full(void *arg)
 	link_end(l, &err, true);
 }
 
-/* After a change of what waits for the other side. */
+/* To be called after each change of how many bytes wait for the other side. */
 static void watch_unread(struct link *l)
 {
 	if (link_window_bytes(&l->window) <= UNREAD_BYTES)
-		loop_timer_disarm(l->full);
-	else if (!loop_timer_armed(l->full))
-		loop_timer_arm(l->full, l->lease_ms);
-	if (link_window_bytes(&l->window) > UNREAD_LIMIT)
+		loop_timer_disarm(l->unread_timer);
+	else if (!loop_timer_armed(l->unread_timer))
+		loop_timer_arm(l->unread_timer, l->lease_ms);
+	if (link_window_bytes(&l->window) > UNREAD_LIMIT_BYTES)
 		link_end_later(
 			l, -ENOBUFS, "more than 64 MiB wait for the other side to read them");
 }
@@ -257,7 +257,7 @@ static int after_send(struct link *l, int r)
 {
 	if (r < 0)
 		return r;
-	link_window_owes_nothing(&l->window);
+	link_window_acknowledged(&l->window);
 	watch_unread(l);
 	if (l->ready)
 		link_channel_kick(l->channel);
@@ -293,7 +293,7 @@ static void acknowledge(struct link *l)
 {
 	if (!l->ready || link_control(l, "Ack", l->window.seen, NULL) < 0)
 		return;
-	link_window_owes_nothing(&l->window);
+	link_window_acknowledged(&l->window);
 }
 
 static int on_fill(void *arg, struct varlink_buffer *out)
@@ -326,7 +326,7 @@ bool link_down(struct link *l, const struct error *why)
 	return was_up ? set_state(l, LINK_WAITING, why) : false;
 }
 
-/* Messages that bring nothing new have a limit: all others cost their sender as much. */
+/* Limits messages that bring nothing new: each costs the reader more than its sender. */
 static int count_idle(struct link *l, struct error *err)
 {
 	uint64_t now = loop_now_ms(), period = l->lease_ms / LINK_BEATS_PER_LEASE;
@@ -342,8 +342,8 @@ static int count_idle(struct link *l, struct error *err)
 		IDLE_MESSAGES, period);
 }
 
-/* Returns as on_message(). */
-static int hand_out(struct link *l, const struct link_message *m, struct error *err)
+/* Gives a message to the owner. Returns as handle_message(). */
+static int deliver(struct link *l, const struct link_message *m, struct error *err)
 {
 	int r;
 
@@ -359,7 +359,7 @@ static int hand_out(struct link *l, const struct link_message *m, struct error *
 }
 
 /* Messages without a number. */
-static int on_control(struct link *l, const struct link_message *m, struct error *err)
+static int handle_control(struct link *l, const struct link_message *m, struct error *err)
 {
 	if (!strcmp(m->method, "Beat") && !l->dial)
 		return link_beat_came(l, m->parameters) ? 1 : 0;
@@ -371,8 +371,10 @@ static int on_control(struct link *l, const struct link_message *m, struct error
 		err, -EPROTO, "method", "expected no %s at this place of a link", m->method);
 }
 
-/* Returns 1 if the link was freed or has ended, 0, or a negative errno with err: it must end. */
-static int on_message(struct link *l, const struct link_message *m, size_t len, struct error *err)
+/* Returns 1 if the link was freed or has ended, 0, or a negative errno with err: the link must end.
+ */
+static int handle_message(
+	struct link *l, const struct link_message *m, size_t len, struct error *err)
 {
 	int64_t acked = l->window.acked;
 	int r = link_window_receive(&l->window, m->n, m->ack, len, err);
@@ -382,16 +384,16 @@ static int on_message(struct link *l, const struct link_message *m, size_t len, 
 	if ((r == 0 || !m->n) && l->window.acked == acked && count_idle(l, err) < 0)
 		return -EPROTO;
 	if (r > 0)
-		r = m->n ? hand_out(l, m, err) : on_control(l, m, err);
+		r = m->n ? deliver(l, m, err) : handle_control(l, m, err);
 	if (r || l->state == LINK_ENDED)
 		return r ? r : 1;
 	watch_unread(l);
-	if (l->window.owed_bytes >= OWED_BYTES)
+	if (l->window.unacknowledged_bytes >= UNACKNOWLEDGED_BYTES)
 		acknowledge(l);
-	return relieve(l) ? 1 : 0;
+	return report_room(l) ? 1 : 0;
 }
 
-static int on_refuse(struct link *l, const struct link_message *m)
+static int handle_refuse(struct link *l, const struct link_message *m)
 {
 	struct error why = { 0 };
 
@@ -418,11 +420,11 @@ static void on_text(void *arg, const char *text, size_t len)
 
 	l->callbacks++;
 	if (r == 0 && !strcmp(m.method, "Refuse"))
-		r = on_refuse(l, &m);
+		r = handle_refuse(l, &m);
 	else if (r == 0 && !l->ready && l->dial)
 		r = link_dial_welcome(l, &m, &err);
 	else if (r == 0)
-		r = on_message(l, &m, len, &err);
+		r = handle_message(l, &m, len, &err);
 	if (r == 0 && !l->freed)
 		finish_if_done(l);
 	if (r < 0 && !l->freed)
@@ -470,7 +472,7 @@ void link_finish(struct link *l, uint64_t limit_ms)
 	if (l->state == LINK_ENDED || l->finishing)
 		return;
 	l->finishing = true;
-	loop_timer_arm(l->finish, limit_ms);
+	loop_timer_arm(l->finish_timer, limit_ms);
 	if (loop_defer(l->loop, on_finished, l) < 0)
 		log_debug("link: out of memory; the link ends with its next message");
 }
@@ -483,11 +485,11 @@ int link_new(struct loop *loop, const struct varlink_idl *idl, struct link **ret
 	if (!l)
 		return -ENOMEM;
 	*l = (struct link){ .loop = loop, .idl = idl, .state = LINK_WAITING };
-	r = loop_timer_new(loop, link_beat_due, l, &l->beat);
+	r = loop_timer_new(loop, link_beat_due, l, &l->beat_timer);
 	if (r == 0)
-		r = loop_timer_new(loop, on_full, l, &l->full);
+		r = loop_timer_new(loop, on_unread_late, l, &l->unread_timer);
 	if (r == 0)
-		r = loop_timer_new(loop, on_finish_late, l, &l->finish);
+		r = loop_timer_new(loop, on_finish_late, l, &l->finish_timer);
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(l);
@@ -505,16 +507,16 @@ struct link *link_free(struct link *l)
 	l->dial = link_dial_free(l->dial);
 	if (l->listen)
 		link_listen_forget(l);
-	loop_cancel(l->loop, on_doom, l);
+	loop_cancel(l->loop, on_end_later, l);
 	loop_cancel(l->loop, on_finished, l);
-	loop_timer_free(l->beat);
-	loop_timer_free(l->full);
-	loop_timer_free(l->finish);
+	loop_timer_free(l->beat_timer);
+	loop_timer_free(l->unread_timer);
+	loop_timer_free(l->finish_timer);
 	link_window_fini(&l->window);
 	varlink_buffer_fini(&l->control);
 	peer_fini(&l->peer);
 	free(l->session);
-	free(l->doom);
+	free(l->end_why);
 	l->freed = true;
 	if (!l->callbacks)
 		free(l);

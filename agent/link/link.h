@@ -3,12 +3,12 @@
 
 /*
  * A link: a session between a member's agent and the head, over any number of TCP connections, one
- * after the other. Both sides send messages of io.elasticd.Peer; each is handled once, in the order
- * in which it was sent, whatever breaks. The member's side is made by link_connect(), which keeps
- * connecting; the head's by its listener (listen.h).
+ * after the other. Both sides send messages of io.elasticd.Peer; the other side handles each once,
+ * in the order in which it was sent, whatever breaks. link_connect() makes the member's side, and
+ * connects again and again; the listener (listen.h) makes the head's.
  *
- * A link never decides what a loss means: its owner does, from beats and states. An idle link does
- * nothing but beat, five times in each lease.
+ * A link never decides what a loss means: its owner does, from beats and states. An idle link only
+ * beats, five times in each lease.
  *
  * Callbacks run from the loop, never inside a function of this header, and may free the link.
  */
@@ -27,18 +27,18 @@ struct link;
 struct link_tls;
 
 enum {
-	LINK_WAITING, /* there is no connection; it is being made again, or awaited */
+	LINK_WAITING, /* for a connection */
 	LINK_UP,
 	LINK_ENDED, /* for ever */
 };
 
-/* A beat, and what it has shown. Times of CLOCK_BOOTTIME are this side's. */
+/* A beat, and what this side has learnt from it. Times of CLOCK_BOOTTIME are this side's. */
 struct link_beat {
-	int64_t sent_boot_us;  /* member: when the beat was sent that the head has answered */
+	int64_t sent_boot_us;  /* member: when it sent the beat that the head has answered */
 	int64_t came_boot_us;  /* head: when the beat came */
-	int64_t acked_boot_us; /* head: when the newest answer was sent that the member has; 0: it
-				  has none that is still known */
-	bool clock_known;      /* the two below are set */
+	int64_t acked_boot_us; /* head: when it sent the newest answer that the member has; 0: it
+				  does not know */
+	bool clock_known;      /* the two below are known */
 	int64_t offset_us;     /* member's time + offset = head's time */
 	int64_t uncertainty_us;
 };
@@ -49,12 +49,12 @@ struct link_events {
 	 * the link tells the other side why. Beats, Ack, Hello, Welcome and Refuse do not come
 	 * here. */
 	int (*message)(void *arg, const char *method, json_t *parameters, struct error *err);
-	/* LINK_WAITING: why says what broke, and once more, after ten seconds, what still fails.
-	 * LINK_ENDED: why is NULL after link_finish(), else its field is that of the other side's
-	 * Refuse, or of what was wrong. */
+	/* LINK_WAITING: why says what broke; after ten seconds it comes once more, and why says
+	 * what still fails. LINK_ENDED: why is NULL after link_finish(); else its field names what
+	 * was wrong, as the other side's Refuse did where that ended the link. */
 	void (*state)(void *arg, int state, const struct error *why);
-	/* May be NULL. Member: the head answered a beat. Head: a beat came, and is answered after
-	 * this, unless it frees the link. */
+	/* May be NULL. Member: the head answered a beat. Head: a beat came; the link answers it
+	 * afterwards, unless this frees the link. */
 	void (*beat)(void *arg, const struct link_beat *beat);
 };
 
@@ -69,14 +69,14 @@ struct link_identity {
 struct link_options {
 	struct link_identity self;
 	const char *endpoint;
-	uint64_t limit_ms;	    /* for making a connection, from the first try or from a loss */
+	uint64_t limit_ms;	    /* for a connection, from the first try or from a loss */
 	uint64_t lease_ms;	    /* until the head has said its own */
 	const struct link_tls *tls; /* borrowed for the life of the link; NULL: plain */
 	const struct link_events *events;
 	void *arg;
 };
 
-/* Begins to connect. Returns 0, -EINVAL with err for an endpoint that is none, or -ENOMEM. */
+/* Begins to connect. Returns 0, -EINVAL with err for a malformed endpoint, or -ENOMEM. */
 _must_check_ int link_connect(struct loop *loop, const struct link_options *options,
 	struct link **ret, struct error *err);
 /* Closes the connection without a word; the head forgets the session. Accepts NULL. */
@@ -84,25 +84,26 @@ struct link *link_free(struct link *l);
 DEFINE_CLEANUP(struct link *, link_free)
 
 /*
- * Sends a message that has a number. Takes body, the parameters without n and ack (NULL means {}).
- * The next connection sends it where there is none now. Returns 0, -EMSGSIZE, -ENOMEM, or
- * -ECONNRESET after LINK_ENDED or link_finish(). When more than 4 MiB have waited for the other
- * side for a lease, or 64 MiB at all, the link ends.
+ * Sends a numbered message, now or on the next connection. Takes body, the parameters without n and
+ * ack (NULL means {}). Returns 0, -EMSGSIZE, -ENOMEM, or -ECONNRESET after LINK_ENDED or
+ * link_finish(). The link ends when more than 4 MiB have waited for the other side for a lease, or
+ * more than 64 MiB wait.
  */
 _must_check_ int link_send(struct link *l, const char *method, json_t *body);
-/* The same with the text of a JSON object (len bytes, borrowed): written once for many links. */
+/* The same with the text of a JSON object (len bytes, borrowed), for a message to many links. */
 _must_check_ int link_send_text(struct link *l, const char *method, const char *body, size_t len);
 
-/* True while more than 1 MiB waits for the other side: what can wait should. fn(arg) then runs once
- * when half of it is left, or when the link has ended. One at a time. */
+/* Whether more than 1 MiB waits for the other side, so that the owner should not send what can
+ * wait. If so, fn(arg) runs once when 512 KiB are left, or when the link has ended. A second call
+ * replaces fn. */
 bool link_congested(struct link *l, loop_fn fn, void *arg);
 
-/* This side sends nothing more: LINK_ENDED, without a reason, follows when all was acknowledged;
- * after limit_ms with one. */
+/* This side sends nothing more. LINK_ENDED follows: without a reason when the other side has
+ * acknowledged everything, with one after limit_ms. */
 void link_finish(struct link *l, uint64_t limit_ms);
 
-/* The other side, as Hello or Welcome named it; NULL members before. Borrowed for the life of the
- * link, but for what the next Welcome changes. */
+/* The other side, as its Hello or Welcome named it; members are NULL before. Borrowed until the
+ * next Welcome, which may change it, or the end of the link. */
 struct link_peer {
 	char *run, *agent, *boot, *host, *version;
 	char *head, *word, *settings; /* of Welcome */
@@ -112,11 +113,12 @@ const struct link_peer *link_peer(const struct link *l);
 
 /* This side's address. 0, or -ENOTCONN, also where l is NULL. */
 _must_check_ int link_local_at(const struct link *l, struct sockaddr_storage *ret);
-/* The message by which a process says that this agent of the group and its workers are dead, on a
- * plain connection of its own. Returns its length, 0 where it does not fit. */
+/* Writes the message (LastWord) by which a process tells the head, on a plain connection of its
+ * own, that this agent and its workers are dead. Returns its length, 0 where it does not fit. */
 ssize_t link_last_word_text(
 	const char *group, const char *agent, const char *word, char *text, size_t size);
-/* Member: the same for the head, and the head's address; 0 also where there is no connection. */
+/* Member: the same for this side's agent; ret_to is the head's address. 0 also without a
+ * connection. */
 ssize_t link_last_word(
 	const struct link *l, char *text, size_t size, struct sockaddr_storage *ret_to);
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An unknown peer is a connection and the time at which it came. When all places are taken, new
- * ones wait in the kernel's queue until a place is free or its holder has had a second: so that
- * thousands of members can join at once, while peers that say nothing hold up no member for long.
+ * An unknown peer is a connection that has not said Hello yet, and the time at which it came. When
+ * UNKNOWN_MAX of them are there, new connections wait in the kernel's queue until one of them has
+ * said Hello or has had a second. So thousands of members can join at once, and peers that say
+ * nothing delay a member only briefly.
  */
 #include "agent/link/listen.h"
 
-#include "common/base/random.h"
-#include "common/base/socket_address.h"
-
 #include "agent/link/private.h"
 #include "common/base/log.h"
+#include "common/base/random.h"
+#include "common/base/socket_address.h"
 #include "common/text/json.h"
 
 #include <errno.h>
@@ -19,9 +19,9 @@
 enum {
 	UNKNOWN_MAX = 64,
 	UNKNOWN_MS = 5000,
-	UNKNOWN_LEAST_MS = 1000, /* then another one may have its place */
+	UNKNOWN_LEAST_MS = 1000, /* when UNKNOWN_MAX are there */
 	ACCEPTS_PER_TURN = 64,
-	REST_MS = 100, /* after accept() has failed */
+	REST_MS = 100, /* after accept4() has failed */
 };
 
 struct unknown {
@@ -39,10 +39,10 @@ struct link_listen {
 	struct loop_timer *timer; /* the next limit of an unknown peer, or the end of a rest */
 	TAILQ_HEAD(unknowns, unknown) unknown; /* the oldest first */
 	int n_unknown;
-	struct link_channels parting;
+	struct link_channels closing;
 	struct chain sessions;		/* of struct link */
 	struct link_identity self;	/* owned */
-	char *expected, *expected_word; /* an agent without a link; or NULL */
+	char *expected, *expected_word; /* link_listen_expect(); or NULL */
 	char head[LINK_SECRET_SIZE];
 	uint64_t lease_ms;
 	const struct link_tls *tls; /* NULL: plain */
@@ -50,7 +50,8 @@ struct link_listen {
 	void *arg;
 };
 
-static struct link_channel *forget_unknown(struct unknown *u)
+/* Frees u, and returns its channel. */
+static struct link_channel *unknown_take_channel(struct unknown *u)
 {
 	struct link_channel *c = u->channel;
 	struct link_listen *s = u->listen;
@@ -61,8 +62,8 @@ static struct link_channel *forget_unknown(struct unknown *u)
 	return c;
 }
 
-/* Accepts while there is a place; arms the timer for the next limit. */
-static void watch(struct link_listen *s)
+/* Accepts connections unless UNKNOWN_MAX are there; arms the timer for the next limit. */
+static void listen_arm(struct link_listen *s)
 {
 	const struct unknown *oldest = TAILQ_FIRST(&s->unknown);
 	bool full = s->n_unknown >= UNKNOWN_MAX;
@@ -77,8 +78,8 @@ static void watch(struct link_listen *s)
 	loop_timer_arm(s->timer, due > now ? due - now : 0);
 }
 
-/* Tells peer and owner why a connection is refused; takes it. */
-static void refuse(struct link_listen *s, struct link_channel *c, const struct error *why)
+/* Tells peer and owner why a connection is refused. Takes c. */
+static void refuse_channel(struct link_listen *s, struct link_channel *c, const struct error *why)
 {
 	_cleanup_(varlink_buffer_fini) struct varlink_buffer b = { .data = NULL };
 	struct error shown = *why;
@@ -87,7 +88,7 @@ static void refuse(struct link_listen *s, struct link_channel *c, const struct e
 	link_channel_peer(c, from);
 	if (link_message_refuse(&b, why) < 0)
 		log_debug("link: out of memory for a Refuse");
-	link_channel_part(c, b.data ? b.data + b.begin : "", varlink_buffer_len(&b), &s->parting);
+	link_channel_close(c, b.data ? b.data + b.begin : "", varlink_buffer_len(&b), &s->closing);
 	error_set(&shown, why->code, "%s: %s", from, why->text);
 	snprintf(shown.field, sizeof(shown.field), "%s", why->field);
 	if (s->events->refused)
@@ -98,11 +99,11 @@ static void refuse_unknown(struct unknown *u, const struct error *why)
 {
 	struct link_listen *s = u->listen;
 
-	refuse(s, forget_unknown(u), why);
-	watch(s);
+	refuse_channel(s, unknown_take_channel(u), why);
+	listen_arm(s);
 }
 
-static int differs(struct error *err, const char *field, const char *own, const char *got)
+static int check_same(struct error *err, const char *field, const char *own, const char *got)
 {
 	if (!strcmp(own, got))
 		return 0;
@@ -113,11 +114,11 @@ static int differs(struct error *err, const char *field, const char *own, const 
 static int check_hello(const struct link_listen *s, const struct link_message *m, struct error *err)
 {
 	const char *run = json_get_string(m->parameters, "run", NULL);
-	int r = differs(
+	int r = check_same(
 		err, "rendezvous.id", s->self.group, json_get_string(m->parameters, "group", ""));
 
 	if (r == 0 && run)
-		r = differs(err, "parameters.run", s->self.run, run);
+		r = check_same(err, "parameters.run", s->self.run, run);
 	if (r == 0 && strlen(json_get_string(m->parameters, "session", "")) < LINK_SECRET_SIZE - 1)
 		r = error_field(err, -EPROTO, "parameters.session",
 			"expected at least %d characters", LINK_SECRET_SIZE - 1);
@@ -137,7 +138,7 @@ static struct link *find_session(const struct link_listen *s, const char *sessio
 	return NULL;
 }
 
-static int welcome(struct link_listen *s, struct link *l)
+static int send_welcome(struct link_listen *s, struct link *l)
 {
 	json_t *body = json_object();
 	int r = link_identity_put(&s->self, body);
@@ -158,8 +159,8 @@ static int welcome(struct link_listen *s, struct link *l)
 	return r;
 }
 
-/* Gives l the connection, in place of one that it may still have. */
-static void adopt(struct link_listen *s, struct link *l, struct link_channel *c)
+/* Gives l the connection c, in place of one that it may still have. Takes c. */
+static void use_channel(struct link_listen *s, struct link *l, struct link_channel *c)
 {
 	struct error err = { 0 };
 	int r;
@@ -174,7 +175,7 @@ static void adopt(struct link_listen *s, struct link *l, struct link_channel *c)
 	l->channel = c;
 	link_channel_hand_over(c, LINK_MESSAGE_BYTES, &link_channel_events, l);
 	link_channel_tune(link_channel_fd(c), s->lease_ms);
-	r = welcome(s, l);
+	r = send_welcome(s, l);
 	if (r == 0) {
 		link_up(l);
 		return;
@@ -219,7 +220,7 @@ void link_accept(struct link *l, const struct link_events *events, void *arg)
 	l->arg = arg;
 }
 
-/* The link of a Hello: one that there is, or a new one. */
+/* The link that a Hello resumes, or a new one. */
 static int find_link(
 	struct link_listen *s, const struct link_message *m, struct link **ret, struct error *err)
 {
@@ -228,7 +229,7 @@ static int find_link(
 	struct link *l;
 
 	if (r == 0 && head)
-		r = differs(err, "parameters.head", s->head, head);
+		r = check_same(err, "parameters.head", s->head, head);
 	if (r < 0)
 		return r;
 	l = find_session(s, json_get_string(m->parameters, "session", ""));
@@ -253,8 +254,8 @@ static void on_hello(struct unknown *u, const struct link_message *m)
 		refuse_unknown(u, &err);
 		return;
 	}
-	adopt(s, l, forget_unknown(u));
-	watch(s);
+	use_channel(s, l, unknown_take_channel(u));
+	listen_arm(s);
 }
 
 static struct link *find_agent(const struct link_listen *s, const char *agent, const char *word)
@@ -284,13 +285,13 @@ static void on_last_word(struct unknown *u, const struct link_message *m)
 		refuse_unknown(u, &err);
 		return;
 	}
-	link_channel_part(forget_unknown(u), "", 0, &s->parting);
-	watch(s);
+	link_channel_close(unknown_take_channel(u), "", 0, &s->closing);
+	listen_arm(s);
 	if (s->events->last_word)
 		s->events->last_word(s->arg, l);
 }
 
-static void on_first_message(void *arg, const char *text, size_t len)
+static void on_unknown_message(void *arg, const char *text, size_t len)
 {
 	struct unknown *u = arg;
 	_cleanup_(link_message_fini) struct link_message m = { .message = NULL };
@@ -322,16 +323,16 @@ static void on_unknown_ended(void *arg, const struct error *err)
 		refuse_unknown(u, err);
 		return;
 	}
-	link_channel_free(forget_unknown(u));
-	watch(s);
+	link_channel_free(unknown_take_channel(u));
+	listen_arm(s);
 }
 
 static const struct link_channel_events unknown_events = {
-	.message = on_first_message,
+	.message = on_unknown_message,
 	.ended = on_unknown_ended,
 };
 
-static void on_time(void *arg)
+static void on_timer(void *arg)
 {
 	struct link_listen *s = arg;
 	struct unknown *u = TAILQ_FIRST(&s->unknown);
@@ -341,9 +342,9 @@ static void on_time(void *arg)
 	if (u && loop_now_ms() - u->since_ms >= limit) {
 		error_field(
 			&err, -ETIMEDOUT, "message", "expected a Hello within %d ms", (int)limit);
-		refuse(s, forget_unknown(u), &err);
+		refuse_channel(s, unknown_take_channel(u), &err);
 	}
-	watch(s);
+	listen_arm(s);
 }
 
 static int add_unknown(struct link_listen *s, int fd)
@@ -369,7 +370,7 @@ static int add_unknown(struct link_listen *s, int fd)
 	return 0;
 }
 
-static void on_waiting(int fd, int events, void *arg)
+static void on_connections(int fd, int events, void *arg)
 {
 	struct link_listen *s = arg;
 	int r = 0;
@@ -381,7 +382,7 @@ static void on_waiting(int fd, int events, void *arg)
 			continue;
 		r = peer < 0 ? -errno : add_unknown(s, peer);
 	}
-	watch(s);
+	listen_arm(s);
 	if (r < 0 && r != -EAGAIN) {
 		log_debug("link: cannot accept a connection: %s", strerror(-r));
 		(void)!loop_fd_set(s->watch, 0);
@@ -389,10 +390,9 @@ static void on_waiting(int fd, int events, void *arg)
 	}
 }
 
-void link_listen_part(struct link *l, struct link_channel *c, const char *text, size_t len)
+void link_listen_close(struct link *l, struct link_channel *c, const char *text, size_t len)
 {
-	/* The member's side need not wait: the head reads on until the end. */
-	link_channel_part(c, text, len, l->listen ? &l->listen->parting : NULL);
+	link_channel_close(c, text, len, l->listen ? &l->listen->closing : NULL);
 }
 
 void link_listen_forget(struct link *l)
@@ -425,9 +425,9 @@ int link_listen_new(struct loop *loop, const struct link_addresses *addresses,
 	if (r == 0)
 		r = link_message_interface(&s->idl);
 	if (r == 0)
-		r = loop_timer_new(loop, on_time, s, &s->timer);
+		r = loop_timer_new(loop, on_timer, s, &s->timer);
 	if (r == 0)
-		r = loop_fd_new(loop, s->fd, LOOP_READ, on_waiting, s, &s->watch);
+		r = loop_fd_new(loop, s->fd, LOOP_READ, on_connections, s, &s->watch);
 	if (r < 0)
 		return error_set(err, r, "%s", strerror(-r));
 	*ret = TAKE_PTR(s);
@@ -439,9 +439,9 @@ struct link_listen *link_listen_free(struct link_listen *s)
 	if (!s)
 		return NULL;
 	while (!TAILQ_EMPTY(&s->unknown))
-		link_channel_free(forget_unknown(TAILQ_FIRST(&s->unknown)));
-	while (!LIST_EMPTY(&s->parting))
-		link_channel_free(LIST_FIRST(&s->parting));
+		link_channel_free(unknown_take_channel(TAILQ_FIRST(&s->unknown)));
+	while (!LIST_EMPTY(&s->closing))
+		link_channel_free(LIST_FIRST(&s->closing));
 	loop_fd_free(s->watch);
 	loop_timer_free(s->timer);
 	close_fd(s->fd);

@@ -3,9 +3,9 @@
 
 /*
  * The head's side of links: listens on the endpoint's address, and on no other; reads the first
- * message of each connection; and gives it to the link it belongs to. A connection that has not
- * said a valid Hello is unknown: it has 5 seconds and 4 KiB for it, and 64 of them are held at
- * once. An unknown peer can disturb no link.
+ * message of each connection; and gives the connection to its link. Until it has said a valid
+ * Hello, a peer is unknown: it has 5 seconds and 4 KiB for that, and at most 64 peers are unknown
+ * at once. An unknown peer can disturb no link.
  */
 
 #include "agent/link/link.h"
@@ -14,15 +14,14 @@
 struct link_listen;
 
 struct link_listen_events {
-	/* A member without a session: link_peer() names it. Returns 0 after link_accept() (the
-	 * callee owns the link from then on), or a negative errno with err, whose field is for the
-	 * member: it is refused. */
+	/* A new member, which link_peer() names. Returns 0 after link_accept(), and owns the link
+	 * from then on; or a negative errno with err, which the member is given: it is refused. */
 	int (*joined)(void *arg, struct link *l, struct error *err);
-	/* May be NULL. The guard of the agent that l leads to says that it has ended, with all its
-	 * workers; l NULL: of the one of link_listen_expect(). May free l. */
+	/* May be NULL. The guard of the agent at the other side of l says that this agent and all
+	 * its workers are dead; l NULL: of the agent of link_listen_expect(). May free l. */
 	void (*last_word)(void *arg, struct link *l);
-	/* May be NULL. A connection was refused: one line that names its address, the field and
-	 * what was expected. */
+	/* May be NULL. A connection was refused: why names its address, the field and what was
+	 * expected. */
 	void (*refused)(void *arg, const struct error *why);
 };
 
@@ -44,12 +43,12 @@ _must_check_ int link_listen_new(struct loop *loop, const struct link_addresses 
 struct link_listen *link_listen_free(struct link_listen *s);
 DEFINE_CLEANUP(struct link_listen *, link_listen_free)
 
-/* The guard of that agent, which has no link here, can say its last word with that secret, too. 0
- * or -ENOMEM. */
+/* The guard of this agent, which has no link here, may send a LastWord with this secret, too. 0 or
+ * -ENOMEM. */
 _must_check_ int link_listen_expect(struct link_listen *s, const char *agent, const char *word);
 
 /* The address that it listens on; text of 64 bytes. */
 void link_listen_address(const struct link_listen *s, char *text);
 
-/* Makes a new link its owner's: for joined(). */
+/* Called in joined(): l is the caller's, and reports to it. */
 void link_accept(struct link *l, const struct link_events *events, void *arg);

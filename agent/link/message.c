@@ -116,7 +116,7 @@ static bool may_be_newer(const char *method)
 	       !strcmp(method, "LastWord");
 }
 
-/* Of another major version nothing else is looked at. */
+/* Checked first: another major version may give all else another meaning. */
 static int check_major(const char *method, const json_t *parameters, struct error *err)
 {
 	json_t *major = json_object_get(parameters, "major");

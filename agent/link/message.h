@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Messages of io.elasticd.Peer as bytes: writes them, and reads and checks them. Pure. Called by
- * the other files of this room.
+ * Writes messages of io.elasticd.Peer as bytes, and reads and checks them. Pure. Called by the
+ * other files of this room.
  */
 
 #include "common/base/cleanup.h"
@@ -17,7 +17,7 @@
 /* The version of io.elasticd.Peer that this program speaks. */
 enum { LINK_MAJOR = 1, LINK_MINOR = 0 };
 
-/* The longest message, its NUL not counted, and an unknown peer's first one. */
+/* Bytes of the longest message, without its NUL, and of the first one of an unknown peer. */
 enum { LINK_MESSAGE_BYTES = 8 << 20, LINK_HELLO_BYTES = 4096 };
 
 /* The parsed interface. Returns 0 and an owned one, or -ENOMEM. */

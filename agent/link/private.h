@@ -7,12 +7,12 @@
  *   link.c    what both sides do: messages, numbers, beats, the end
  *   beat.c    beats and their answers
  *   dial.c    the member's side: names, connecting, waiting, connecting again
- *   listen.c  the head's side: unknown peers, and to which link they belong
- *   bind.c    the socket it listens on
+ *   listen.c  the head's side: unknown peers, and which link each belongs to
+ *   bind.c    the head's listening socket
  *   channel.c one connection, over tls.c where there is a secret
  *
- * Messages without a number (Hello, Welcome, beats) wait in control and go before those with one;
- * they are lost with their connection. Numbered ones go only when ready is set.
+ * Messages without a number (Hello, Welcome, beats) wait in `control` and are sent before numbered
+ * ones, which wait until `ready` is set. A connection that breaks loses its control messages.
  */
 
 #include "agent/link/channel.h"
@@ -53,20 +53,22 @@ struct link {
 	struct link_peer peer;
 	char *session;
 	uint64_t lease_ms;
-	struct loop_timer *beat, *full, *finish;
-	struct clock_offset clock; /* member: the head's */
-	int64_t beat_boot_us;	   /* member: of the newest beat on this connection; 0: none */
-	int64_t answered_boot_us;  /* ... that was answered */
-	int64_t heard_boot_us;	   /* ... on any connection */
+	struct loop_timer *beat_timer;	 /* member: the next beat */
+	struct loop_timer *unread_timer; /* too much has waited for the other side */
+	struct loop_timer *finish_timer; /* link_finish() */
+	struct clock_offset clock;	 /* member: the head's */
+	/* Member: when it sent its newest beat; the newest that was answered; 0: none. */
+	int64_t beat_boot_us, answered_boot_us; /* on this connection */
+	int64_t heard_boot_us;			/* answered on any connection */
 	struct {
 		int64_t beat_boot_us, sent_boot_us;
-	} answers[LINK_ANSWERS]; /* head: the newest ones */
+	} answers[LINK_ANSWERS]; /* head: its newest ones, and to which beats */
 	unsigned n_answers;
-	int idle_messages; /* of the other side, that brought nothing new, since idle_ms */
+	int idle_messages; /* that came since idle_ms and brought nothing new */
 	uint64_t idle_ms;
-	loop_fn relieved; /* NULL: the owner does not wait for room */
-	void *relieved_arg;
-	struct error *doom; /* owned: why the link ends in the next turn */
+	loop_fn room_fn; /* link_congested(); NULL: the owner does not wait for room */
+	void *room_arg;
+	struct error *end_why; /* owned: why the link ends in the next turn; or NULL */
 	bool finishing;
 	struct link_dial *dial;	    /* the member's side, else NULL */
 	struct link_listen *listen; /* the head's side, else NULL */
@@ -76,40 +78,44 @@ struct link {
 
 /* A link without a connection. */
 _must_check_ int link_new(struct loop *loop, const struct varlink_idl *idl, struct link **ret);
-/* Call it after each callback; returns true if the callback freed the link. Not inlined: gcc does
- * not see that an outer callback keeps the memory. */
+/* To be called after each callback. Returns true if the callback freed the link. Not inlined: gcc
+ * does not see that an outer callback keeps the memory. */
 __attribute__((noinline)) bool link_leave_callback(struct link *l);
 extern const struct link_channel_events link_channel_events;
 
-/* Copies what Hello or Welcome says of the other side. */
+/* Copies what a Hello or Welcome says about the other side. 0 or -ENOMEM. */
 _must_check_ int link_peer_set(struct link *l, const json_t *parameters);
 
-/* Sends a message without a number on this connection, at the end of the turn. */
+/* Sends a message without a number, at the end of the turn. Takes body. 0 or -ENOMEM. */
 _must_check_ int link_control(struct link *l, const char *method, int64_t ack, json_t *body);
 
-/* The handshake is over: the other side has seen numbers up to resume. */
+/* Hello and Welcome were exchanged, and the window has resumed. */
 void link_up(struct link *l);
 /* The connection broke, or could not be made. Returns true if the link was freed. */
 bool link_down(struct link *l, const struct error *why);
-/* The end; tell: the other side gets a Refuse. Returns true if the link was freed. */
-bool link_end(struct link *l, const struct error *why, bool tell);
+/* Ends the link for ever; refuse: the other side gets why in a Refuse. Returns true if the link was
+ * freed. */
+bool link_end(struct link *l, const struct error *why, bool refuse);
 
-/* Member: sends a beat (arg is the link), and arms the timer of the next. */
+/* Member: sends a beat (arg is the link), and arms the timer of the next one. */
 void link_beat_due(void *arg);
-/* Member: returns 1 if the link was freed, 0, or -EPROTO with err. */
+/* Member: a BeatAnswer came. Returns 1 if the link was freed, 0, or -EPROTO with err. */
 int link_beat_answered(struct link *l, const json_t *p, struct error *err);
-/* Head: answers at once. Returns true if the link was freed. */
+/* Head: a Beat came; answers it. Returns true if the link was freed. */
 bool link_beat_came(struct link *l, const json_t *p);
 
-/* dial.c: makes the next connection. */
+/* dial.c: the connection is gone, or could not be made: tries again later. */
 void link_dial_lost(struct link *l, const struct error *why);
+/* The first message on a connection. 0, or a negative errno with err. */
 int link_dial_welcome(struct link *l, const struct link_message *m, struct error *err);
+/* The head refused this host: names the endpoint in err, whose field stays. */
 void link_dial_refused(struct link *l, const struct link_message *m, struct error *err);
-/* Puts the endpoint's name before an error's text. */
+/* Puts the endpoint's name before the text of an error of the protocol. */
 void link_dial_name(const struct link *l, struct error *err);
 struct link_dial *link_dial_free(struct link_dial *d);
-/* listen.c: see link_channel_part(). Takes the channel. */
-void link_listen_part(struct link *l, struct link_channel *c, const char *text, size_t len);
+/* listen.c: as link_channel_close(), which the member's side does at once: the head reads on until
+ * the end. */
+void link_listen_close(struct link *l, struct link_channel *c, const char *text, size_t len);
 void link_listen_forget(struct link *l);
 
 /* bind.c: a listening socket at the first of the addresses that is this host's; as

@@ -11,11 +11,11 @@
 
 enum { STACK_BYTES = 512 * 1024 };
 
-/* Shared by the caller and the thread; the last of the two frees it. */
+/* Shared by the caller and the thread; the last user frees it. */
 struct lookup {
 	atomic_int users;
 	struct endpoint endpoint;
-	int ready; /* an eventfd */
+	int ready; /* an eventfd: the look-up is over */
 	int code;  /* of getaddrinfo() */
 	int errno_code;
 	struct link_addresses found;
@@ -28,7 +28,7 @@ struct link_resolve {
 	void *arg;
 };
 
-static void leave(struct lookup *l)
+static void lookup_unref(struct lookup *l)
 {
 	if (atomic_fetch_sub(&l->users, 1) > 1)
 		return;
@@ -54,18 +54,18 @@ static int look_up(struct lookup *l, int flags)
 	return 0;
 }
 
-static void tell(const struct lookup *l)
+static void lookup_report(const struct lookup *l)
 {
 	(void)!eventfd_write(l->ready, 1);
 }
 
-static void *run(void *arg)
+static void *lookup_thread(void *arg)
 {
 	struct lookup *l = arg;
 
 	l->code = look_up(l, AI_NUMERICSERV);
-	tell(l);
-	leave(l);
+	lookup_report(l);
+	lookup_unref(l);
 	return NULL;
 }
 
@@ -80,11 +80,11 @@ static int start_thread(struct lookup *l)
 		return -r;
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	/* The loop handles the signals. */
+	/* Signals go to the thread of the loop. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	atomic_fetch_add(&l->users, 1);
-	r = pthread_create(&thread, &attr, run, l);
+	r = pthread_create(&thread, &attr, lookup_thread, l);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	if (r)
@@ -132,7 +132,7 @@ int link_resolve_new(struct loop *loop, const struct endpoint *e, link_resolve_f
 	if (l->code == EAI_NONAME)
 		code = start_thread(l);
 	else
-		tell(l);
+		lookup_report(l);
 	if (code < 0)
 		return code;
 	*ret = TAKE_PTR(r);
@@ -145,7 +145,7 @@ struct link_resolve *link_resolve_free(struct link_resolve *r)
 		return NULL;
 	loop_fd_free(r->watch);
 	if (r->lookup)
-		leave(r->lookup);
+		lookup_unref(r->lookup);
 	free(r);
 	return NULL;
 }

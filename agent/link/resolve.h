@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The addresses of an endpoint. A name is looked up in a thread of its own, because the C library
- * may wait for a name server; an address needs none. Called by dial.c, and by the owner of a
- * listener before it listens.
+ * Finds the addresses of an endpoint. A thread looks a name up, because the C library may wait for
+ * a name server; an address needs none. Called by dial.c, and by the owner of a listener before it
+ * listens.
  */
 
 #include "common/base/cleanup.h"
@@ -24,8 +24,8 @@ struct link_addresses {
 	struct sockaddr_storage at[LINK_ADDRESSES_MAX];
 };
 
-/* err: NULL, or why there are none ("node9: Name or service not known"). a is borrowed. May free
- * the look-up. */
+/* err: NULL, or why a is empty ("node9: Name or service not known"). a is borrowed. May free the
+ * look-up. */
 typedef void (*link_resolve_fn)(void *arg, const struct link_addresses *a, const struct error *err);
 
 struct link_resolve;
@@ -33,6 +33,6 @@ struct link_resolve;
 /* fn runs once, in a later turn of the loop. Returns 0 or a negative errno. */
 _must_check_ int link_resolve_new(struct loop *loop, const struct endpoint *e, link_resolve_fn fn,
 	void *arg, struct link_resolve **ret);
-/* A look-up that has not ended goes on without its caller. */
+/* The thread of a look-up that has not ended goes on, and frees its memory at its end. */
 struct link_resolve *link_resolve_free(struct link_resolve *r);
 DEFINE_CLEANUP(struct link_resolve *, link_resolve_free)

@@ -26,7 +26,7 @@ struct link_tls_session {
 
 static const struct link_tls_module *loaded;
 
-static int load(struct error *err)
+static int load_file(struct error *err)
 {
 	_cleanup_free_ char *path = paths_module(MODULE);
 	void *handle = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE) : NULL;
@@ -49,7 +49,7 @@ static int load(struct error *err)
 
 static int load_module(const struct link_tls_module **ret, struct error *err)
 {
-	int r = loaded ? 0 : load(err);
+	int r = loaded ? 0 : load_file(err);
 
 	if (r == 0)
 		*ret = loaded;

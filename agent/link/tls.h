@@ -17,7 +17,7 @@ struct link_tls_session;
 #define LINK_TOKEN_FIELD "rendezvous.token_file"
 #define LINK_TOKEN_VARIABLE "ELASTICD_RDZV_TOKEN"
 
-/* A shorter one could be guessed from what an eavesdropper sees. */
+/* An eavesdropper could guess a shorter token from the handshake. */
 enum { LINK_TOKEN_LEAST = 16, LINK_TOKEN_MOST = 4096 };
 
 struct link_tls_options {

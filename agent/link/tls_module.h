@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The table that link_tls.so exports as link_tls_module. That module alone is linked with
- * OpenSSL, and is loaded when a token or a certificate is given: no other process gets larger by
- * it. It turns bytes into bytes, and knows neither sockets nor messages. Texts are for people,
- * without a newline, in the size bytes at text.
+ * The table that link_tls.so exports as link_tls_module. That module alone is linked with OpenSSL,
+ * and a process loads it only for a token or a certificate. It encrypts and decrypts bytes in
+ * memory, and never touches sockets or messages. Functions write text for people, without a
+ * newline, into the size bytes at text.
  */
 
 #include <stdbool.h>

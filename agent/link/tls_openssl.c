@@ -29,8 +29,8 @@ struct session {
 
 __attribute__((visibility("default"))) extern const struct link_tls_module link_tls_module;
 
-/* The reason of OpenSSL's newest error. */
-static void say(char *text, size_t size, const char *what)
+/* Writes what failed, and the reason of OpenSSL's newest error. */
+static void describe_failure(char *text, size_t size, const char *what)
 {
 	unsigned long e = ERR_peek_last_error();
 	const char *reason = e ? ERR_reason_error_string(e) : NULL;
@@ -105,7 +105,7 @@ static int use_files(struct context *c, const struct link_tls_settings *s, char 
 	else if (SSL_CTX_load_verify_locations(c->ssl, s->ca, NULL) != 1)
 		wrong = s->ca;
 	if (wrong) {
-		say(text, size, wrong);
+		describe_failure(text, size, wrong);
 		return -EINVAL;
 	}
 	SSL_CTX_set_verify(c->ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
@@ -227,7 +227,7 @@ static int shake_hands(struct session *s, char *text, size_t size)
 		s->ready = true;
 		return 1;
 	}
-	say(text, size, "the handshake of TLS failed");
+	describe_failure(text, size, "the handshake of TLS failed");
 	return -EPROTO;
 }
 
@@ -251,7 +251,7 @@ static ssize_t session_get(void *session, void *data, size_t len, char *text, si
 	case SSL_ERROR_ZERO_RETURN:
 		return -ECONNRESET;
 	default:
-		say(text, size, "TLS failed");
+		describe_failure(text, size, "TLS failed");
 		return -EPROTO;
 	}
 }

@@ -64,8 +64,8 @@ int link_window_take(struct link_window *w, struct varlink_buffer *out, size_t m
 	return 0;
 }
 
-/* Drops the messages up to ack, which were taken. */
-static void drop(struct link_window *w, int64_t ack)
+/* Forgets the messages up to ack. */
+static void drop_acknowledged(struct link_window *w, int64_t ack)
 {
 	struct varlink_buffer *b = &w->kept;
 	size_t before = b->begin, gone;
@@ -88,10 +88,10 @@ int link_window_resume(struct link_window *w, int64_t resume, struct error *err)
 		return error_field(err, -EPROTO, "parameters.resume",
 			"expected %" PRId64 " to %" PRId64 ", got %" PRId64, w->acked, w->taken,
 			resume);
-	drop(w, resume);
+	drop_acknowledged(w, resume);
 	w->taken_bytes = 0;
 	w->on_wire = w->acked;
-	w->owed_bytes = 0;
+	w->unacknowledged_bytes = 0;
 	return 0;
 }
 
@@ -105,17 +105,17 @@ int link_window_receive(
 		return error_field(err, -EPROTO, "parameters.n",
 			"expected %" PRId64 ", got %" PRId64, w->seen + 1, n);
 	if (ack > w->acked)
-		drop(w, ack);
+		drop_acknowledged(w, ack);
 	if (!n)
 		return 1;
-	w->owed_bytes += len;
+	w->unacknowledged_bytes += len;
 	if (n <= w->seen)
 		return 0;
 	w->seen = n;
 	return 1;
 }
 
-void link_window_owes_nothing(struct link_window *w)
+void link_window_acknowledged(struct link_window *w)
 {
-	w->owed_bytes = 0;
+	w->unacknowledged_bytes = 0;
 }

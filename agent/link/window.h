@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * One side's numbers of a link: which messages it has sent and the other side has not acknowledged,
- * and which of the other side's it has seen. However often connections break, each message is
- * handled once, in order. Pure. Called by link.c.
+ * The numbered messages of one side of a link: which ones it has sent that the other side has not
+ * acknowledged, and which of the other side's it has seen. However often connections break, each
+ * message is handled once, in order. Pure. Called by link.c.
  */
 
 #include "common/base/cleanup.h"
@@ -16,13 +16,13 @@
 
 /* All zeros is a new one. */
 struct link_window {
-	struct varlink_buffer kept; /* messages acked + 1 to last */
-	size_t taken_bytes;	    /* of kept, that were taken on this connection */
-	int64_t acked, last;	    /* numbers of messages of this side */
-	int64_t taken;		    /* the highest number that was ever taken */
-	int64_t on_wire;	    /* ... and the last on this connection */
-	int64_t seen;		    /* of messages of the other side */
-	size_t owed_bytes;	    /* of these, received since link_window_owes_nothing() */
+	struct varlink_buffer kept;  /* this side's messages acked + 1 to last */
+	size_t taken_bytes;	     /* of kept: taken for this connection */
+	int64_t acked, last;	     /* numbers of this side's messages */
+	int64_t taken;		     /* the highest number that was ever taken */
+	int64_t on_wire;	     /* the last number that was taken for this connection */
+	int64_t seen;		     /* the last number of the other side's messages */
+	size_t unacknowledged_bytes; /* of the other side, since link_window_acknowledged() */
 };
 
 void link_window_fini(struct link_window *w);
@@ -36,14 +36,14 @@ _must_check_ int link_window_write(
 /* Bytes that the other side has not acknowledged, sent or not. */
 size_t link_window_bytes(const struct link_window *w);
 
-/* Appends whole messages that this connection has not had to out, until out holds max bytes or
+/* Appends to out whole messages that this connection has not had, until out holds max bytes or
  * more. 0 or -ENOMEM. */
 _must_check_ int link_window_take(struct link_window *w, struct varlink_buffer *out, size_t max);
 
 /*
- * A new connection: the other side has seen the messages up to resume. All others will be taken
- * again. -EPROTO with err, and no change, where it cannot have seen so many, or had acknowledged
- * more before.
+ * There is a new connection, and the other side has seen the messages up to resume: all others will
+ * be taken again. -EPROTO with err, and no change, where it cannot have seen so many, or had
+ * acknowledged more before.
  */
 _must_check_ int link_window_resume(struct link_window *w, int64_t resume, struct error *err);
 
@@ -53,5 +53,5 @@ _must_check_ int link_window_resume(struct link_window *w, int64_t resume, struc
 _must_check_ int link_window_receive(
 	struct link_window *w, int64_t n, int64_t ack, size_t len, struct error *err);
 
-/* seen is being acknowledged. */
-void link_window_owes_nothing(struct link_window *w);
+/* This side sends an acknowledgement of all that it has seen. */
+void link_window_acknowledged(struct link_window *w);

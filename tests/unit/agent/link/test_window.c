@@ -56,7 +56,7 @@ static void take(struct side *s, size_t max)
 static void ack(struct side *s)
 {
 	must(link_message_put(&s->wire, "Ack", 0, s->window.seen, NULL) == 0, "ack");
-	link_window_owes_nothing(&s->window);
+	link_window_acknowledged(&s->window);
 }
 
 /* The reader of messages has its own test. */
@@ -238,7 +238,7 @@ START_TEST(a_number_that_was_seen_is_dropped_and_a_gap_is_refused)
 	ck_assert_int_eq(link_window_receive(&w, 4, 0, 10, &err), -EPROTO);
 	ck_assert_str_eq(err.text, "parameters.n: expected 3, got 4");
 	ck_assert_int_eq(w.seen, 2);
-	ck_assert_uint_eq(w.owed_bytes, 40);
+	ck_assert_uint_eq(w.unacknowledged_bytes, 40);
 	link_window_fini(&w);
 }
 END_TEST
