@@ -34,7 +34,7 @@ static bool clock_offset_estimate(const struct clock_beat *beat, struct clock_es
 		return false;
 	*ret = (struct clock_estimate){
 		.offset_us = there - trip / 2,
-		.uncertainty_us = trip / 2 + 1, /* and what the division left over */
+		.uncertainty_us = trip / 2 + 1, /* 1 for the rest of the division */
 	};
 	return true;
 }

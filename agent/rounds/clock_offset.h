@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * By how much the head's clock is ahead of a member's, from the four times of each beat and its
- * answer. Of the last eight beats the one with the shortest round trip decides: half of that is
- * what the offset may be wrong by. A beat that contradicts older ones shows that a clock was set,
- * and these are dropped. Pure; times are microseconds of the real-time clocks.
+ * Estimates by how much the head's clock is ahead of a member's, from the four times of each beat
+ * and its answer. Of the last eight beats the one with the shortest round trip decides: the offset
+ * may be wrong by half of that. A beat that contradicts older ones shows that a clock was set, and
+ * the older ones no longer count. Pure; times are microseconds of the real-time clocks.
  */
 
 #include <stdbool.h>
@@ -25,7 +25,7 @@ struct clock_beat {
 
 struct clock_estimate {
 	int64_t offset_us;	/* head's clock less member's */
-	int64_t uncertainty_us; /* the truth is no further from it than that */
+	int64_t uncertainty_us; /* the true offset is no further away */
 };
 
 struct clock_offset {
@@ -34,9 +34,9 @@ struct clock_offset {
 	unsigned kept;					 /* how many of the newest may be used */
 };
 
-/* Returns whether the beat counts: one that seems to have come before it was sent does not, since a
- * clock was set while it was on its way, and neither does one with a time that is no date
- * (negative, or CLOCK_BEYOND_US and more). */
+/* Returns whether the beat counts. One that seems to have come before it was sent does not: a clock
+ * was set meanwhile. Nor does one with a time that is no date (negative, or at least
+ * CLOCK_BEYOND_US). */
 bool clock_offset_add(struct clock_offset *c, const struct clock_beat *beat);
 /* Returns false while no beat counts. */
 bool clock_offset_get(const struct clock_offset *c, struct clock_estimate *ret);

@@ -2,18 +2,14 @@
 #pragma once
 
 /*
- * One host of the group, as the head sees it: a pure machine, no I/O, no clock. round.c posts what
- * the host says and what the round decides, and carries out the action that a step returns.
+ * One host of the group, as the head sees it: a pure machine, no I/O, no clock. round.c posts the
+ * host's messages and the round's decisions, and carries out the action that a step returns.
  *
- *	missing	   of an earlier head's round: workers may live there; it has not joined again
- *	waiting	   a member without a part in a round; no worker lives there
- *	assigned   it knows its ranks and prepares
- *	prepared   it waits for START
- *	starting   START was sent
- *	running	   its workers execute
- *	stopping   STOP was sent; workers may live there
- *	out	   left out, because it could not prepare or did not in time
- *	leaving	   its workers are dead, and it is about to leave
+ *	missing	   it was in an earlier head's round and has not joined again: workers may live
+ *there waiting	   a member that is in no round; no worker lives there assigned   it knows its ranks
+ *and prepares prepared   it waits for START starting   START was sent running	   its workers
+ *execute stopping   STOP was sent; workers may live there out	   left out of the round: it could
+ *not prepare, or did not in time leaving	   its workers are dead, and it is about to leave
  *	closing	   the verdict was sent
  *	gone	   no member any more; no worker lives there
  */
@@ -33,7 +29,7 @@
 	X(CLOSING, "closing")   \
 	X(GONE, "gone")
 
-/* From PREPARED to BYE: messages of the host; the others: decisions of the head. */
+/* PREPARED to BYE are messages of the host, the others decisions of the head. */
 #define HOST_EVENTS(X)                                                                 \
 	X(PREPARED, "prepared") /* it holds ports and directories for its ranks */     \
 	X(UNABLE, "unable")	/* it cannot prepare */                                \
@@ -42,7 +38,7 @@
 	X(LEAVE, "leave")	/* it wants to leave, and waits for STOP if it runs */ \
 	X(BYE, "bye")		/* it leaves; its workers are dead */                  \
 	X(ASSIGN, "assign")                                                            \
-	X(RECALL, "recall") /* what it was told of its ranks holds no longer */        \
+	X(RECALL, "recall") /* its ranks no longer hold */                             \
 	X(LATE, "late")	    /* prepare_timeout is over */                              \
 	X(START, "start")                                                              \
 	X(STOP, "stop")                                                                \
@@ -69,7 +65,7 @@ enum host_action {
 	HOST_DO_ASSIGN,	   /* send it its ranks */
 	HOST_DO_START,	   /* send START */
 	HOST_DO_STOP,	   /* send STOP */
-	HOST_DO_LEAVE_OUT, /* name it */
+	HOST_DO_LEAVE_OUT, /* report that it is left out */
 	HOST_DO_END,	   /* send it the verdict */
 	HOST_DO_DROP,	   /* forget it */
 };
@@ -80,8 +76,8 @@ struct host_change {
 };
 
 /* leaving: it has said LEAVE. Returns 0 with a change, 1 if the event changes nothing in this
- * state, or -EINVAL for a pair that the table lacks: the host breaks the protocol, if the event is
- * a message of it, else a programmer's error. */
+ * state, or -EINVAL for a pair that the table lacks: the host breaks the protocol if the event is a
+ * message, else it is a programmer's error. */
 int host_change(enum host_state state, enum host_event event, bool leaving, struct host_change *ret)
 	__attribute__((warn_unused_result));
 

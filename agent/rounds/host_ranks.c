@@ -2,6 +2,7 @@
 #include "agent/rounds/host_ranks.h"
 
 #include "agent/rounds/natural.h"
+#include "agent/rounds/numbers.h"
 #include "agent/rounds/topology.h"
 #include "common/text/ranks.h"
 
@@ -9,7 +10,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Hosts wait in three lines, one after the other in `line`: node ranks, last ranks, newcomers. */
+/* `line` has three lines of hosts, one after the other: those with a node rank, those with a last
+ * rank, newcomers. */
 struct seating {
 	int n;
 	struct ranked_host **line;
@@ -24,11 +26,6 @@ static int seating_class(const struct ranked_host *h)
 	return h->node_rank >= 0 ? 0 : h->last_rank >= 0 ? 1 : 2;
 }
 
-static int compare_ints(int a, int b)
-{
-	return a < b ? -1 : a > b;
-}
-
 static int compare_topologies(const struct ranked_host *a, const struct ranked_host *b)
 {
 	return topology_compare(
@@ -39,12 +36,12 @@ static int seating_compare(const void *x, const void *y)
 {
 	const struct ranked_host *a = *(struct ranked_host *const *)x,
 				 *b = *(struct ranked_host *const *)y;
-	int class = seating_class(a), r = compare_ints(class, seating_class(b));
+	int class = seating_class(a), r = compare_numbers(class, seating_class(b));
 
 	if (!r && class == 0)
-		r = compare_ints(a->node_rank, b->node_rank);
+		r = compare_numbers(a->node_rank, b->node_rank);
 	if (!r && class == 1)
-		r = compare_ints(a->last_rank, b->last_rank);
+		r = compare_numbers(a->last_rank, b->last_rank);
 	if (!r && class == 2)
 		r = compare_topologies(a, b);
 	if (!r)
@@ -63,7 +60,7 @@ static void seating_count_free(struct seating *s)
 	s->below[s->n] = s->n_free;
 }
 
-/* The rank that h wants, counted in free ranks. */
+/* The rank that h wants, as an index into s->free. */
 static int seating_wish(const struct seating *s, const struct ranked_host *h)
 {
 	int rank = h->node_rank >= 0 ? h->node_rank : h->last_rank;
@@ -74,8 +71,8 @@ static int seating_wish(const struct seating *s, const struct ranked_host *h)
 }
 
 /*
- * Each of k hosts in a line gets the free rank that it wants, a later one where the one before it
- * needs that, an earlier one where those behind it would find no room.
+ * Each of the k hosts in a line gets the free rank that it wants; a later one where the host before
+ * it has that; an earlier one where the hosts behind it would find no room.
  */
 static void seating_place(struct seating *s, struct ranked_host **line, int k)
 {

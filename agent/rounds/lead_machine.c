@@ -36,7 +36,7 @@ static const struct {
 	unsigned states;
 	enum lead_event event;
 } lead_ignored[] = {
-	/* The answer to the claim says more, and so does the head that this host is. */
+	/* While claiming the answer to the claim decides, while leading this host knows. */
 	{ S(CLAIMING) | S(LEADING), LEAD_EV_OTHER },
 	{ S(CLAIMING) | S(LEADING), LEAD_EV_OWN },
 	{ S(VACANT) | S(CLAIMING) | S(LEADING), LEAD_EV_NOBODY },

@@ -2,13 +2,14 @@
 #pragma once
 
 /*
- * How a host finds who leads its group in a store, or leads it itself: a pure machine, no I/O, no
- * clock. The agent posts what the store says, and carries out the action that a step returns.
+ * How a host finds in a store which host leads its group, or leads it itself: a pure machine, no
+ * I/O, no clock. The agent posts the store's answers, and carries out the action that a step
+ * returns.
  *
- *	looking	   the store is asked who leads
+ *	looking	   this host asks the store which host leads
  *	following  another host leads: this one joins it
- *	vacant	   nobody leads, and this host's turn has not come
- *	claiming   the store is asked to let this host lead
+ *	vacant	   no host leads, and this host's turn has not come
+ *	claiming   this host asks the store to let it lead
  *	leading	   this host leads
  *
  * The agent posts NOBODY only while no worker lives here: where the lead has ended but its head
@@ -25,15 +26,15 @@
 	X(CLAIMING, "claiming")   \
 	X(LEADING, "leading")
 
-#define LEAD_EVENTS(X)                                                                     \
-	X(OTHER, "other")   /* the store: another host leads */                            \
-	X(OWN, "own")	    /* ... this agent does, since a claim that was not answered */ \
-	X(NOBODY, "nobody") /* ... nobody does */                                          \
-	X(DUE, "due")	    /* this host's turn has come */                                \
-	X(DEAD, "dead")	    /* the head's guard: its agent and its workers are dead */     \
-	X(WON, "won")	    /* the store has let this host lead */                         \
-	X(BEATEN, "beaten") /* ... it has not, since another one was first */              \
-	X(UNSURE, "unsure") /* ... it may have */                                          \
+#define LEAD_EVENTS(X)                                                                 \
+	X(OTHER, "other")   /* the store: another host leads */                        \
+	X(OWN, "own")	    /* ... this agent does, by a claim that had no answer */   \
+	X(NOBODY, "nobody") /* ... no host does */                                     \
+	X(DUE, "due")	    /* this host's turn has come */                            \
+	X(DEAD, "dead")	    /* the head's guard: its agent and its workers are dead */ \
+	X(WON, "won")	    /* the store has let this host lead */                     \
+	X(BEATEN, "beaten") /* ... it has not, because another host was first */       \
+	X(UNSURE, "unsure") /* ... it may have */                                      \
 	X(LOST, "lost")	    /* following: the head does not answer; leading: no more */
 
 enum lead_state {
@@ -52,7 +53,7 @@ enum lead_event {
 
 enum lead_action {
 	LEAD_DO_NOTHING,
-	LEAD_DO_LOOK,	   /* ask the store who leads */
+	LEAD_DO_LOOK,	   /* ask the store which host leads */
 	LEAD_DO_FOLLOW,	   /* join the host that leads */
 	LEAD_DO_WAIT,	   /* post DUE after tenure_turn_ms() */
 	LEAD_DO_CLAIM,	   /* ask the store to let this host lead */

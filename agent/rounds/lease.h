@@ -2,20 +2,20 @@
 #pragma once
 
 /*
- * How a host and the head know of each other that they are there, so that a host that the head
- * declares lost has no worker left. Pure: times are milliseconds of CLOCK_BOOTTIME, each of the
- * clock of the host whose end it is.
+ * How a host and the head find out whether the other one is still there, so that a host that the
+ * head declares lost has no worker left. Pure: times are milliseconds of CLOCK_BOOTTIME, each end's
+ * by its own host's clock.
  *
  * A member beats each fifth of the lease; its JOIN is the first beat. Its workers must be dead when
- * nine tenths of the lease have passed since it SENT the last beat that was answered; that time is
- * the deadline that its guard keeps. The head declares a member lost when a lease has passed since
- * its last beat CAME. A beat comes after it was sent, and no later beat was answered than the last
- * that came: so the head's time is later than the deadline by a tenth of the lease at least, in
- * which the guard kills.
+ * nine tenths of the lease have passed since it SENT the last beat that the head answered; its
+ * guard sees to that deadline. The head declares a member lost when a lease has passed since its
+ * last beat CAME. A beat comes after it was sent, and the head has answered no later beat than the
+ * last one that came: so the deadline is at least a tenth of the lease before the head's time, and
+ * the guard kills in between.
  *
- * The member on the head's own host beats like the others. A head that was stopped looks at the
- * leases before it reads what has come meanwhile: where its own member's is over, it is the head no
- * longer.
+ * The member on the head's own host beats like the others. A head that was stopped checks the
+ * leases before it reads the messages that have come meanwhile: where its own member's lease is
+ * over, it is the head no longer.
  */
 
 #include <stdbool.h>
@@ -42,7 +42,7 @@ bool lease_holds(struct lease_member *m, uint64_t now_ms);
 
 /* The head's end. All leases are equally long, so the one whose beat came first is over first. */
 struct lease_held {
-	struct lease_held *before, *after; /* after NULL and before NULL: of no list, or alone */
+	struct lease_held *before, *after; /* in the order in which beats came */
 	uint64_t came_ms;
 };
 
@@ -53,11 +53,11 @@ struct lease_head {
 
 /* A member's JOIN has come. */
 void lease_add(struct lease_head *h, struct lease_held *x, uint64_t now_ms);
-/* A beat of it has come. */
+/* A beat of the member has come. */
 void lease_came(struct lease_head *h, struct lease_held *x, uint64_t now_ms);
-/* It has left, or was declared lost. */
+/* The member has left, or was declared lost. */
 void lease_remove(struct lease_head *h, struct lease_held *x);
-/* A member whose lease is over, NULL: none. The caller removes it, and asks again. */
+/* A member whose lease is over; NULL: none. The caller removes it, and calls again. */
 struct lease_held *lease_over(const struct lease_head *h, uint64_t now_ms);
-/* When the next one will be; UINT64_MAX: there is no member. */
+/* When the next lease will be over; UINT64_MAX: there is no member. */
 uint64_t lease_due_ms(const struct lease_head *h);

@@ -59,14 +59,14 @@ static const struct {
 	unsigned states;
 	enum member_event event;
 } member_ignored[] = {
-	/* Orders that the head sent before it knew of the JOIN, or that this host has left. */
+	/* The head sent them before it knew of the JOIN, or that this host has left. */
 	{ S(AWAY) | S(JOINING) | S(FENCED) | S(OVER), MEMBER_EV_ASSIGN },
 	{ S(AWAY) | S(JOINING) | S(FENCED) | S(OVER), MEMBER_EV_START },
 	{ S(AWAY) | S(JOINING) | S(FENCED) | S(OVER), MEMBER_EV_STOP },
 	{ S(AWAY) | S(JOINING) | S(FENCED) | S(OVER), MEMBER_EV_END },
 	{ S(AWAY) | S(OVER), MEMBER_EV_JOINED },
 	{ S(AWAY) | S(OVER), MEMBER_EV_REFUSED },
-	/* A lost lease is worth nothing, so its end is known already. */
+	/* There is no lease any more. */
 	{ S(AWAY) | S(FENCED) | S(OVER), MEMBER_EV_LOST },
 	/* The agent was still preparing for ranks that it no longer holds. */
 	{ S(AWAY) | S(JOINING) | S(WAITING) | S(OVER), MEMBER_EV_READY },

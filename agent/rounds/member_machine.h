@@ -2,22 +2,22 @@
 #pragma once
 
 /*
- * What a host does that is a member of a group: a pure machine, no I/O, no clock. The agent posts
- * orders of the head, what becomes of its workers and of its lease, and carries out the action that
- * a step returns. The agent on the head's own host does so like all others.
+ * A host as a member of a group: a pure machine, no I/O, no clock. The agent posts the head's
+ *orders and the events of its workers and of its lease, and carries out the action that a step
+ *returns. So does the agent on the head's own host.
  *
- * JOIN says that no worker lives here. Until its answer all orders are ignored: they were sent
- * before the head knew of the JOIN, which ended this host's part in the round. The agent looks at
- * the lease before it posts an order, and posts LOST instead where that does not hold.
+ * JOIN says that no worker lives here, and ends this host's part in the round. Until its answer the
+ * machine ignores orders: the head sent them before it knew of the JOIN. The agent checks the lease
+ * before it posts an order, and posts LOST instead where the lease does not hold.
  *
  *	away	   not joined; no worker lives
  *	joining	   JOIN was sent
- *	waiting	   a member without a part in a round
- *	preparing  it knows its ranks: ports and directories are being made
+ *	waiting	   a member that is in no round
+ *	preparing  it knows its ranks, and makes ports and directories
  *	prepared   it waits for START
  *	running	   workers of the round live
- *	stopping   workers are being stopped by the head's order
- *	fenced	   the lease is over: workers are being killed
+ *	stopping   it stops its workers, by the head's order
+ *	fenced	   its lease is over: it kills its workers
  *	over	   it has left
  */
 
@@ -37,7 +37,7 @@
 #define MEMBER_EVENTS(X)                                                                   \
 	X(LINKED, "linked")   /* there is a link to a head */                              \
 	X(JOINED, "joined")   /* the head's answer to the last JOIN; the lease holds */    \
-	X(REFUSED, "refused") /* ... it does not want this host */                         \
+	X(REFUSED, "refused") /* ... it refuses this host */                               \
 	X(ASSIGN, "assign")   /* the head's order: these are the ranks */                  \
 	X(READY, "ready")     /* all is prepared */                                        \
 	X(FAILED, "failed")   /* it cannot be prepared */                                  \
@@ -85,8 +85,8 @@ struct member_change {
 };
 
 /* leaving: LEAVE has come before. Returns 0 with a change, 1 if the event changes nothing in this
- * state, or -EINVAL for a pair that the table lacks: the head breaks the protocol, if the event is
- * an order, else a programmer's error. */
+ * state, or -EINVAL for a pair that the table lacks: the head breaks the protocol if the event is
+ * an order, else it is a programmer's error. */
 int member_change(enum member_state state, enum member_event event, bool leaving,
 	struct member_change *ret) __attribute__((warn_unused_result));
 

@@ -5,13 +5,13 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Without the locale, which must not differ between hosts. */
+/* Not isdigit(): hosts may have different locales, but must agree on the order. */
 static bool is_digit(char c)
 {
 	return c >= '0' && c <= '9';
 }
 
-static size_t digits(const char *s)
+static size_t count_digits(const char *s)
 {
 	size_t n = 0;
 
@@ -21,7 +21,7 @@ static size_t digits(const char *s)
 }
 
 /* Compares the numbers that a and b begin with, however long they are, and steps over them. */
-static int compare_numbers(const char **a, const char **b)
+static int compare_leading_numbers(const char **a, const char **b)
 {
 	size_t na, nb;
 	int r;
@@ -30,8 +30,8 @@ static int compare_numbers(const char **a, const char **b)
 		(*a)++;
 	while (**b == '0')
 		(*b)++;
-	na = digits(*a);
-	nb = digits(*b);
+	na = count_digits(*a);
+	nb = count_digits(*b);
 	r = na != nb ? (na < nb ? -1 : 1) : memcmp(*a, *b, na);
 	*a += na;
 	*b += nb;
@@ -44,7 +44,7 @@ int natural_compare(const char *a, const char *b)
 
 	while (*x && *y) {
 		if (is_digit(*x) && is_digit(*y)) {
-			int r = compare_numbers(&x, &y);
+			int r = compare_leading_numbers(&x, &y);
 
 			if (r)
 				return r;

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The order of names that people expect: numbers in them count as numbers, so that node2 stands
- * before node10. Total: only equal names compare as equal (node2 stands after node02).
+ * Orders names as people expect: a number in a name counts as a number, so that node2 stands before
+ * node10. The order is total: only equal names compare as equal (node2 stands after node02).
  */
 
 /* Less than, equal to or greater than 0, as strcmp(). */

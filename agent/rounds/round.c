@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/rounds/numbers.h"
 #include "agent/rounds/round_private.h"
 
 #include <assert.h>
@@ -7,11 +8,6 @@
 #include <string.h>
 
 #define H(name) (1u << HOST_##name)
-
-static uint64_t later(uint64_t now_ms, uint64_t ms)
-{
-	return ms > UINT64_MAX - now_ms ? UINT64_MAX : now_ms + ms;
-}
 
 struct round *round_new(const struct round_config *config, uint64_t now_ms)
 {
@@ -77,11 +73,6 @@ struct round *round_free(struct round *r)
 	return NULL;
 }
 
-static uint64_t round_first(uint64_t a_ms, uint64_t b_ms)
-{
-	return a_ms < b_ms ? a_ms : b_ms;
-}
-
 /* How many hosts may have workers. */
 static int round_alive(const struct round *r)
 {
@@ -102,13 +93,13 @@ static int round_able_of(const struct round *r, const int *blocks)
 	return fit < r->config.min ? round_at_most_max(r, blocks[ROUND_ALL]) : fit;
 }
 
-/* How many hosts of those that wait a round may have. */
+/* How many of the hosts that wait may be in a round. */
 static int round_able(const struct round *r)
 {
 	return round_able_of(r, r->blocks_waiting);
 }
 
-/* ... with those that have workers. */
+/* How many of those that wait or have workers. */
 static int round_able_with_seated(const struct round *r)
 {
 	return round_able_of(r, r->blocks_here);
@@ -119,19 +110,17 @@ bool round_needs_all(const struct round *r)
 	return round_at_most_max(r, r->blocks_waiting[ROUND_FIT]) < r->config.min;
 }
 
-/* When a round begins with the hosts that wait, which are MIN or more. */
+/* When a round begins, where MIN hosts or more wait. */
 static uint64_t round_begin_ms(const struct round *r)
 {
 	uint64_t wait =
 		r->started || r->config.round ? r->config.join_delay_ms : r->config.last_call_ms;
-	uint64_t begin;
 
 	if (r->n_in[HOST_MISSING])
 		return ROUND_NEVER;
 	if (round_able(r) >= r->config.max || !r->patient || r->remembers)
 		wait = 0;
-	begin = later(r->enough_ms, wait);
-	return begin > r->next_ms ? begin : r->next_ms;
+	return max_ms(later_ms(r->enough_ms, wait), r->next_ms);
 }
 
 static uint64_t round_grow_ms(const struct round *r)
@@ -143,22 +132,23 @@ static uint64_t round_grow_ms(const struct round *r)
 		return ROUND_NEVER;
 	if (able >= r->config.max)
 		return r->waiting_ms;
-	return later(r->waiting_ms, r->config.join_delay_ms);
+	return later_ms(r->waiting_ms, r->config.join_delay_ms);
 }
 
 static uint64_t round_state_due_ms(const struct round *r)
 {
 	switch (r->state) {
 	case ROUND_GATHERING:
-		return round_able(r) < r->config.min ? later(r->short_ms, r->config.join_timeout_ms)
-						     : round_begin_ms(r);
+		return round_able(r) < r->config.min
+			       ? later_ms(r->short_ms, r->config.join_timeout_ms)
+			       : round_begin_ms(r);
 	case ROUND_PREPARING:
-		return round_first(r->recall_ms, r->prepared_by_ms);
+		return min_ms(r->recall_ms, r->prepared_by_ms);
 	case ROUND_STARTING:
 		return round_seats_due_ms(r);
 	case ROUND_RUNNING:
-		return round_first(round_first(round_grow_ms(r), round_seats_due_ms(r)),
-			later(r->short_ms, r->config.join_timeout_ms));
+		return min_ms(min_ms(round_grow_ms(r), round_seats_due_ms(r)),
+			later_ms(r->short_ms, r->config.join_timeout_ms));
 	case ROUND_BACKOFF:
 		return r->next_ms;
 	case ROUND_RECORDING:
@@ -174,10 +164,10 @@ static uint64_t round_state_due_ms(const struct round *r)
 
 uint64_t round_due_ms(const struct round *r)
 {
-	return round_first(round_state_due_ms(r), r->keep_due_ms);
+	return min_ms(round_state_due_ms(r), r->keep_due_ms);
 }
 
-/* Since when there are enough hosts, or too few. */
+/* Notes since when there are enough hosts, or too few. */
 static void round_count_waiting(struct round *r, uint64_t now_ms)
 {
 	if (round_able(r) < r->config.min) {
@@ -199,11 +189,11 @@ static enum round_event round_preparing_event(struct round *r, uint64_t now_ms)
 	if (r->n_in[HOST_ASSIGNED] + r->n_in[HOST_PREPARED] == r->seats)
 		return r->n_in[HOST_ASSIGNED] ? ROUND_EV_N : ROUND_EV_READY;
 	if (r->recall_ms == ROUND_NEVER)
-		r->recall_ms = later(now_ms, r->config.lease_ms / 5);
+		r->recall_ms = later_ms(now_ms, r->config.lease_ms / 5);
 	return r->n_in[HOST_ASSIGNED] && now_ms < r->recall_ms ? ROUND_EV_N : ROUND_EV_SHORT;
 }
 
-/* Whether a host is missing whose seat is not kept, or none is left. */
+/* Whether a host is gone whose seat is not kept, or no host is left. */
 static bool round_is_short(const struct round *r)
 {
 	int alive = r->n_in[HOST_STARTING] + r->n_in[HOST_RUNNING];
@@ -218,12 +208,12 @@ static enum round_event round_running_event(struct round *r, uint64_t now_ms)
 		return ROUND_EV_SHORT;
 	if (r->state == ROUND_STARTING)
 		return r->n_in[HOST_STARTING] ? ROUND_EV_N : ROUND_EV_STARTED;
-	if (later(r->short_ms, r->config.join_timeout_ms) <= now_ms)
+	if (later_ms(r->short_ms, r->config.join_timeout_ms) <= now_ms)
 		return ROUND_EV_TIMEOUT;
 	return round_grow_ms(r) <= now_ms ? ROUND_EV_GROW : ROUND_EV_N;
 }
 
-/* What follows from how things stand; ROUND_EV_N: nothing. */
+/* The event that follows from the present state; ROUND_EV_N: none does. */
 static enum round_event round_next_event(struct round *r, uint64_t now_ms)
 {
 	switch (r->state) {
@@ -416,7 +406,7 @@ void round_hold_seats(struct round *r, bool held, uint64_t now_ms)
 
 void round_restart(struct round *r, uint64_t delay_ms, uint64_t now_ms)
 {
-	uint64_t next_ms = later(now_ms, delay_ms);
+	uint64_t next_ms = later_ms(now_ms, delay_ms);
 
 	round_begin_call(r);
 	if (next_ms > r->next_ms || r->state == ROUND_BACKOFF)

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Which hosts are in a round, and with which ranks. */
 #include "agent/rounds/round_private.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Which hosts are in a round, and with which ranks. */
-
-/* Those that are kept out last; before, those that have a place first, then those that came first.
- */
+/* Hosts that are kept out come last. Of equal ones, hosts that had a place in the last round come
+ * before others, and of these the first to join. */
 static int round_compare_claims(const void *x, const void *y)
 {
 	const struct round_host *a = *(struct round_host *const *)x,
@@ -59,7 +58,7 @@ static void round_rank(struct round *r)
 			.replicas = h->replicas,
 			.first_index = h->first_index };
 	}
-	/* Node ranks and the number of workers were looked at when the hosts joined. */
+	/* round_join() has checked node ranks and the number of workers. */
 	ret = host_ranks_assign(r->ranked, r->seats, &r->config.roles, r->space, &r->world, NULL);
 	assert(!ret);
 	(void)ret;
@@ -72,15 +71,12 @@ void round_assign(struct round *r, uint64_t now_ms)
 	r->round = (r->known_round > r->round ? r->known_round : r->round) + 1;
 	for (int i = 0; i < r->seats; i++) {
 		struct round_host *h = r->chosen[i];
-		int ret;
 
 		h->round = r->round;
 		h->group_rank = r->ranked[i].group_rank;
 		h->first_rank = r->ranked[i].first_rank;
 		h->workers = r->ranked[i].workers;
-		ret = round_host_step(r, h, HOST_EV_ASSIGN, ROUND_WHY_NONE, now_ms);
-		assert(!ret);
-		(void)ret;
+		round_host_change(r, h, HOST_EV_ASSIGN, ROUND_WHY_NONE, now_ms);
 	}
 	r->prepared_by_ms = now_ms + r->config.prepare_timeout_ms;
 	r->recall_ms = ROUND_NEVER;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/rounds/natural.h"
+#include "agent/rounds/numbers.h"
 #include "agent/rounds/round_private.h"
 
 #include <assert.h>
@@ -7,9 +8,9 @@
 #include <string.h>
 
 /*
- * The hosts of a round where topologies or segments say which. Spares get the seats near to which
- * they stand. With segments, blocks are chosen first: those of the last round that are still whole,
- * or made whole by others of their part, then new ones, in the order in which they became whole.
+ * Chooses the hosts of a round by topologies and segments. Spares get the seats that they stand
+ * near. With segments, blocks are chosen first: blocks of the last round that are still whole, or
+ * that other hosts of their part make whole, then new ones in the order in which they became whole.
  */
 
 void round_note_seat(struct round *r, int rank, const char *parts)
@@ -24,18 +25,13 @@ void round_note_seat(struct round *r, int rank, const char *parts)
 		r->last_seats = rank + 1;
 	if (bytes == 1)
 		return;
-	/* Without memory, any spare gets the seat. */
+	/* Without memory any spare may get the seat. */
 	r->seat_parts[rank] = malloc(bytes);
 	if (r->seat_parts[rank])
 		memcpy(r->seat_parts[rank], parts, bytes);
 }
 
-static int blocks_segment(const struct round *r)
-{
-	return r->config.segment;
-}
-
-/* Spares among the n hosts in r->chosen get the first k vacancies. */
+/* Gives the first k vacancies to spares among the n hosts in r->chosen. */
 static void blocks_match(struct round *r, int n, int k)
 {
 	int m = 0;
@@ -72,12 +68,7 @@ void round_fill_seats(struct round *r, int n)
 
 /* ---- segments ---- */
 
-static int compare_numbers(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
-}
-
-/* By parts; in each those that have a place first, then those that came first. */
+/* By parts; in each part hosts that have a place come first, then those that joined first. */
 static int blocks_compare_hosts(const void *x, const void *y)
 {
 	const struct round_host *a = *(struct round_host *const *)x,
@@ -87,8 +78,8 @@ static int blocks_compare_hosts(const void *x, const void *y)
 	if (!r)
 		r = (a->wish < 0) - (b->wish < 0);
 	if (!r && a->wish >= 0)
-		r = compare_numbers((uint64_t)a->wish, (uint64_t)b->wish);
-	return r ? r : compare_numbers(a->claim, b->claim);
+		r = compare_numbers(a->wish, b->wish);
+	return r ? r : compare_numbers((int64_t)a->claim, (int64_t)b->claim);
 }
 
 static int blocks_compare_stands(const void *x, const void *y)
@@ -102,27 +93,26 @@ static int blocks_compare_stands(const void *x, const void *y)
 	return r ? r : natural_compare(a->boot, b->boot);
 }
 
-/* Blocks of the last round that lost least first. */
+/* Blocks of the last round that have lost the fewest hosts come first. */
 static int blocks_compare_losses(const void *x, const void *y)
 {
 	const struct round_block *a = x, *b = y;
 
-	return a->n != b->n ? (a->n > b->n ? -1 : 1)
-			    : compare_numbers((uint64_t)a->last, (uint64_t)b->last);
+	return a->n != b->n ? (a->n > b->n ? -1 : 1) : compare_numbers(a->last, b->last);
 }
 
-/* Which blocks are chosen: those of the last round, then those that were whole first. */
+/* Blocks of the last round come first, then those that were whole first. */
 static int blocks_compare_claims(const void *x, const void *y)
 {
 	const struct round_block *a = x, *b = y;
 	int r = (a->last < 0) - (b->last < 0);
 
 	if (!r && a->last >= 0)
-		r = compare_numbers((uint64_t)a->last, (uint64_t)b->last);
-	return r ? r : compare_numbers(a->whole_at, b->whole_at);
+		r = compare_numbers(a->last, b->last);
+	return r ? r : compare_numbers((int64_t)a->whole_at, (int64_t)b->whole_at);
 }
 
-/* By parts; in each those of the last round first. Then `first` is where they stand now. */
+/* By parts; in each part blocks of the last round come first. `first` is their new place. */
 static int blocks_compare_places(const void *x, const void *y)
 {
 	const struct round_block *a = x, *b = y;
@@ -131,8 +121,8 @@ static int blocks_compare_places(const void *x, const void *y)
 	if (!r)
 		r = (a->last < 0) - (b->last < 0);
 	if (!r && a->last >= 0)
-		r = compare_numbers((uint64_t)a->last, (uint64_t)b->last);
-	return r ? r : compare_numbers((uint64_t)a->first, (uint64_t)b->first);
+		r = compare_numbers(a->last, b->last);
+	return r ? r : compare_numbers(a->first, b->first);
 }
 
 static void blocks_dissolve(struct round *r, const struct round_block *b)
@@ -141,14 +131,14 @@ static void blocks_dissolve(struct round *r, const struct round_block *b)
 		r->chosen[i]->wish = -1;
 }
 
-/* The blocks of the last round that hosts of one part, chosen[begin] to chosen[end - 1], come from.
- * Returns their number. */
+/* Finds the blocks of the last round of the hosts chosen[begin] to chosen[end - 1], which share a
+ * part. Returns their number. */
 static int blocks_of_last_round(struct round *r, struct round_block *blocks, int begin, int end)
 {
 	int n = 0;
 
 	for (int i = begin; i < end && r->chosen[i]->wish >= 0; i++) {
-		int last = r->chosen[i]->wish / blocks_segment(r);
+		int last = r->chosen[i]->wish / r->config.segment;
 
 		if (!n || blocks[n - 1].last != last)
 			blocks[n++] = (struct round_block){
@@ -159,10 +149,10 @@ static int blocks_of_last_round(struct round *r, struct round_block *blocks, int
 	return n;
 }
 
-/* The blocks that hosts of one part can fill. */
+/* Finds the blocks that these hosts can fill. Returns their number. */
 static int blocks_of_part(struct round *r, struct round_block *blocks, int begin, int end)
 {
-	int whole = (end - begin) / blocks_segment(r);
+	int whole = (end - begin) / r->config.segment;
 	int n = blocks_of_last_round(r, blocks, begin, end);
 
 	if (n > whole) {
@@ -174,11 +164,11 @@ static int blocks_of_part(struct round *r, struct round_block *blocks, int begin
 	for (; n < whole; n++)
 		blocks[n] = (struct round_block){ .part = r->chosen[begin]->part,
 			.last = -1,
-			.whole_at = r->chosen[begin + (n + 1) * blocks_segment(r) - 1]->claim };
+			.whole_at = r->chosen[begin + (n + 1) * r->config.segment - 1]->claim };
 	return n;
 }
 
-/* Two hosts that claim one rank were not both in the last round: the later one has none. */
+/* Two hosts that claim one rank cannot both have had it: the later one loses its claim. */
 static void blocks_one_each(struct round *r, int n)
 {
 	for (int i = n - 1; i > 0; i--)
@@ -190,7 +180,7 @@ static void blocks_one_each(struct round *r, int n)
 /* Chooses the blocks of the round; returns their number. */
 static int blocks_choose(struct round *r, int n)
 {
-	int blocks = 0, max = r->config.max / blocks_segment(r), end;
+	int blocks = 0, max = r->config.max / r->config.segment, end;
 
 	for (int begin = 0; begin < n; begin = end) {
 		for (end = begin + 1; end < n; end++)
@@ -204,10 +194,10 @@ static int blocks_choose(struct round *r, int n)
 	return blocks < max ? blocks : max;
 }
 
-/* The places in blocks of the last round that their hosts have left. Returns their number. */
+/* Finds the places in blocks of the last round that hosts have left. Returns their number. */
 static int blocks_vacancies(struct round *r, int blocks)
 {
-	int segment = blocks_segment(r), k = 0;
+	int segment = r->config.segment, k = 0;
 
 	for (int i = 0; i < blocks && r->blocks[i].last >= 0; i++) {
 		const struct round_block *b = &r->blocks[i];
@@ -228,7 +218,7 @@ static int blocks_vacancies(struct round *r, int blocks)
 	return k;
 }
 
-/* Where each block stands in the round: in `first`. */
+/* Gives each block its place in the round, in `first`. */
 static void blocks_place(struct round *r, int blocks)
 {
 	static const struct ranked_roles none = { .n = 0 };
@@ -248,11 +238,11 @@ static void blocks_place(struct round *r, int blocks)
 	qsort(r->blocks, (size_t)blocks, sizeof(*r->blocks), blocks_compare_places);
 }
 
-/* The hosts of one part, from chosen[at] on, get their ranks in its blocks, from blocks[b] on. */
+/* Gives the hosts of one part, from chosen[at] on, ranks in its blocks, from blocks[b] on. */
 static void blocks_seat_part(struct round *r, int at, int b, int blocks)
 {
 	const struct round_part *part = r->blocks[b].part;
-	int segment = blocks_segment(r), fresh = 0;
+	int segment = r->config.segment, fresh = 0;
 
 	for (; b < blocks && r->blocks[b].part == part && r->blocks[b].last >= 0; b++)
 		for (int end = at + segment; at < end; at++) {
@@ -270,7 +260,7 @@ static void blocks_seat_part(struct round *r, int at, int b, int blocks)
 
 int round_choose_blocks(struct round *r, int n)
 {
-	int segment = blocks_segment(r), blocks, b = 0, chosen = 0, end;
+	int segment = r->config.segment, blocks, b = 0, chosen = 0, end;
 
 	qsort(r->chosen, (size_t)n, sizeof(struct round_host *), blocks_compare_hosts);
 	blocks_one_each(r, n);

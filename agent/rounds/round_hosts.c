@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The hosts of a group: their numbers, how they join, and how they go. */
 #include "agent/rounds/round_private.h"
 #include "common/text/ranks.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
-
-/* The hosts of a group: their numbers, how they join, and how they go. */
 
 enum { FIRST_SIZE = 8 };
 
@@ -20,7 +19,7 @@ static int grow_array(void *array, size_t n, size_t size)
 	return 0;
 }
 
-/* In a call each host has two orders at most: one for it and one about it, or two of either. */
+/* In one call there are at most two orders for or about each host. */
 static int orders_for(int hosts)
 {
 	return 2 * hosts + 8;
@@ -95,7 +94,7 @@ struct round_host *round_host_free(struct round_host *h)
 }
 DEFINE_CLEANUP(struct round_host *, round_host_free)
 
-/* Where it stands. With segments, hosts that do not know share a part. */
+/* Copies the topology. With segments, hosts without one share a part. */
 static int round_host_stands(const struct round *r, struct round_host *h, const char *topology)
 {
 	if (topology && !(h->topology = strdup(topology)))
@@ -219,7 +218,7 @@ static void round_count_blocks(const struct round *r, int *hosts, int by, int *b
 	*blocks += *hosts / r->config.segment;
 }
 
-/* by 1: h is in its state from now on, -1: no longer. */
+/* Counts h in its state from now on (by 1), or no longer (by -1). */
 static void round_tally(struct round *r, const struct round_host *h, int by)
 {
 	struct round_part *part = h->part ? h->part : &r->whole;
@@ -235,7 +234,7 @@ static void round_tally(struct round *r, const struct round_host *h, int by)
 	}
 }
 
-/* Whether hosts wait that another round has room for, but for MAX. */
+/* Whether hosts wait that another round could take if there were no MAX. */
 static bool round_more(const struct round *r)
 {
 	if (r->config.segment == 1)
@@ -347,6 +346,15 @@ int round_host_step(struct round *r, struct round_host *h, enum host_event event
 	return 0;
 }
 
+void round_host_change(struct round *r, struct round_host *h, enum host_event event,
+	enum round_why why, uint64_t now_ms)
+{
+	int ret = round_host_step(r, h, event, why, now_ms);
+
+	assert(!ret);
+	(void)ret;
+}
+
 void round_step_all(struct round *r, unsigned states, enum host_event event, enum round_why why,
 	uint64_t now_ms)
 {
@@ -388,7 +396,7 @@ static enum round_why round_refusal(
 {
 	bool ends = r->state == ROUND_ENDING || r->state == ROUND_CLOSING;
 
-	/* A host that took part gets the verdict. */
+	/* A host that took part in a round gets the verdict instead. */
 	if (r->state == ROUND_ENDED || (ends && !join->known_round))
 		return ROUND_WHY_ENDED;
 	if (strcmp(join->digest, r->config.digest) != 0)
@@ -401,7 +409,7 @@ static enum round_why round_refusal(
 	return ROUND_WHY_NONE;
 }
 
-/* The earlier agent of h's run is gone. h has its rank, where it knows of none itself. */
+/* h replaces the earlier agent of its run, and has its rank where h itself knows of none. */
 static void round_replace(
 	struct round *r, struct round_host *old, struct round_host *h, uint64_t now_ms)
 {
@@ -415,8 +423,8 @@ static void round_replace(
 		r, old, HOST_EV_REPLACED, same ? ROUND_WHY_REJOINED : ROUND_WHY_REPLACED, now_ms);
 }
 
-/* Rounds that this head does not know were another's, whose workers may live. Their numbers are not
- * used twice. */
+/* A host tells of rounds that this head does not know: they were another head's, and their workers
+ * may live. This head does not use their numbers again. */
 static void round_learn(struct round *r, const struct round_join *join, uint64_t now_ms)
 {
 	uint64_t dead_ms = r->began_ms + r->config.lease_ms;

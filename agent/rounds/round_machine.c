@@ -82,7 +82,7 @@ static const struct {
 	enum round_state state;
 	enum round_event event;
 } round_ignored[] = {
-	{ ROUND_GATHERING, ROUND_EV_RESTART }, /* a round is about to begin anyhow */
+	{ ROUND_GATHERING, ROUND_EV_RESTART }, /* the next round is about to begin */
 	{ ROUND_PREPARING, ROUND_EV_RESTART },
 	{ ROUND_RECORDING, ROUND_EV_RESTART },
 	{ ROUND_ENDING, ROUND_EV_RESTART }, /* the first verdict holds */

@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * The rounds of a group of several hosts, as the head decides them: a pure machine, no I/O, no
- * clock. round.c posts events and carries out the actions that a step returns.
+ * The rounds of a group of several hosts, as the head runs them: a pure machine, no I/O, no clock.
+ * round.c posts events and carries out the action that a step returns.
  *
  *	gathering  hosts join; no worker lives
  *	preparing  hosts know their ranks and prepare; no worker lives
- *	recording  all were prepared; a store is to know of the round before it starts
- *	starting   all were prepared and start their workers
+ *	recording  all are prepared; the store is to know of the round before it starts
+ *	starting   all are prepared and start their workers
  *	running    all have started
  *	stopping   hosts stop their workers; another round follows
  *	backoff    no worker lives; the next round has to wait
@@ -31,18 +31,18 @@
 	X(CLOSING, "closing")     \
 	X(ENDED, "ended")
 
-#define ROUND_EVENTS(X)                                                                  \
-	X(BEGIN, "begin")	/* hosts enough are there, and no other is waited for */ \
-	X(TIMEOUT, "timeout")	/* fewer than MIN were there for join_timeout */         \
-	X(READY, "ready")	/* all hosts of the round are prepared */                \
-	X(RECORDED, "recorded") /* the store knows of the round */                       \
-	X(STARTED, "started")	/* all hosts of the round have started */                \
-	X(SHORT, "short")	/* a host of the round left, was lost or left out */     \
-	X(GROW, "grow")		/* hosts wait that the round has room for */             \
-	X(RESTART, "restart")	/* a failure or an operator wants another round */       \
-	X(STOPPED, "stopped")	/* no worker of the round lives */                       \
-	X(DUE, "due")		/* the backoff is over */                                \
-	X(END, "end")		/* there is a verdict */                                 \
+#define ROUND_EVENTS(X)                                                                 \
+	X(BEGIN, "begin")	/* enough hosts are there, and it waits for no other */ \
+	X(TIMEOUT, "timeout")	/* fewer than MIN were there for join_timeout */        \
+	X(READY, "ready")	/* all hosts of the round are prepared */               \
+	X(RECORDED, "recorded") /* the store knows of the round */                      \
+	X(STARTED, "started")	/* all hosts of the round have started */               \
+	X(SHORT, "short")	/* a host of the round has left, is lost or left out */ \
+	X(GROW, "grow")		/* the round has room for hosts that wait */            \
+	X(RESTART, "restart")	/* a failure or an operator wants another round */      \
+	X(STOPPED, "stopped")	/* no worker of the round lives */                      \
+	X(DUE, "due")		/* the backoff is over */                               \
+	X(END, "end")		/* there is a verdict */                                \
 	X(EMPTY, "empty")	/* no host is left */
 
 enum round_state {
@@ -62,17 +62,17 @@ enum round_event {
 enum round_action {
 	ROUND_DO_NOTHING,
 	ROUND_DO_ASSIGN,  /* choose hosts, send each its ranks */
-	ROUND_DO_RECALL,  /* ranks that were sent hold no longer */
-	ROUND_DO_RECORD,  /* have the store know of the round; the caller posts RECORDED then */
+	ROUND_DO_RECALL,  /* the ranks that were sent no longer hold */
+	ROUND_DO_RECORD,  /* tell the store of the round; RECORDED follows */
 	ROUND_DO_START,	  /* send START to all hosts of the round */
-	ROUND_DO_TELL,	  /* all workers of the round execute */
-	ROUND_DO_SAVE,	  /* have workers save at one step; the caller posts RESTART then */
+	ROUND_DO_TELL,	  /* report that all workers of the round execute */
+	ROUND_DO_SAVE,	  /* make workers save at one step; RESTART follows */
 	ROUND_DO_STOP,	  /* send STOP to all hosts of the round */
-	ROUND_DO_REST,	  /* all workers of the round are dead */
+	ROUND_DO_REST,	  /* report that all workers of the round are dead */
 	ROUND_DO_CLOSE,	  /* send the verdict to all hosts */
 	ROUND_DO_GIVE_UP, /* the same, because too few came */
 	ROUND_DO_ABANDON, /* send STOP to all hosts of the round, because too few are left */
-	ROUND_DO_FINISH,  /* all is over */
+	ROUND_DO_FINISH,  /* report that all hosts have left */
 };
 
 struct round_condition {

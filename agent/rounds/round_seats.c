@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/rounds/numbers.h"
 #include "agent/rounds/round_private.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +47,7 @@ static void seats_free(struct round_seat *s)
 	free(s);
 }
 
-/* The seat of h, which h has left or is about to leave. NULL without memory: no seat is kept. */
+/* Makes the seat of h, which has left it or is about to. NULL without memory: no seat is kept. */
 static struct round_seat *seats_new(struct round *r, const struct round_host *h)
 {
 	struct round_seat *s = calloc(1, sizeof(*s));
@@ -116,7 +116,7 @@ void round_seats_claim(struct round *r, struct round_host *h)
 			seats_forget_claim(h);
 }
 
-/* h starts its workers in this seat. */
+/* h starts its workers in its seat. */
 static void seats_taken(struct round *r, struct round_host *h)
 {
 	h->last_round = r->round;
@@ -170,8 +170,8 @@ static bool seats_fit(const struct round *r, const struct round_seat *s, const s
 	return r->config.segment == 1 || (parts && !topology_compare(h->parts, parts, 1));
 }
 
-/* depth: how many parts of their topologies are to be the same; above TOPOLOGY_PARTS_MAX: h had the
- * seat before. */
+/* Whether h and the host that left the seat share the first depth parts of their topologies. Above
+ * TOPOLOGY_PARTS_MAX: whether h had the seat before. */
 static bool seats_near(
 	const struct round *r, const struct round_seat *s, const struct round_host *h, int depth)
 {
@@ -184,8 +184,6 @@ static bool seats_near(
 
 static void seats_give(struct round *r, struct round_seat *s, struct round_host *h, uint64_t now_ms)
 {
-	int ret;
-
 	h->seat = s;
 	s->host = h;
 	s->prepared_by_ms = now_ms + r->config.prepare_timeout_ms;
@@ -194,12 +192,10 @@ static void seats_give(struct round *r, struct round_seat *s, struct round_host 
 	h->first_rank = s->first_rank;
 	h->workers = s->workers;
 	memcpy(h->first_index, s->first_index, (size_t)r->config.roles.n * sizeof(int));
-	ret = round_host_step(r, h, HOST_EV_ASSIGN, ROUND_WHY_NONE, now_ms);
-	assert(!ret);
-	(void)ret;
+	round_host_change(r, h, HOST_EV_ASSIGN, ROUND_WHY_NONE, now_ms);
 }
 
-/* Of the n hosts in r->chosen that still wait, the one that came first. */
+/* Of the n hosts in r->chosen the first to come that still waits and may have the seat. */
 static struct round_host *seats_find(
 	const struct round *r, const struct round_seat *s, int n, int depth)
 {
@@ -221,7 +217,7 @@ static int seats_there(const struct round *r)
 	       r->n_in[HOST_PREPARED];
 }
 
-/* kept_out: also to hosts that are kept out. */
+/* Gives vacant seats to hosts that wait; kept_out: also to those that are kept out. */
 static void seats_offer(struct round *r, bool kept_out, uint64_t now_ms)
 {
 	int n = 0;
@@ -248,10 +244,7 @@ static void seats_offer(struct round *r, bool kept_out, uint64_t now_ms)
 
 static uint64_t seats_late_ms(const struct round *r, const struct round_seat *s)
 {
-	uint64_t ms = r->config.join_timeout_ms;
-
-	return s->late || s->host || ms > ROUND_NEVER - s->since_ms ? ROUND_NEVER
-								    : s->since_ms + ms;
+	return s->late || s->host ? ROUND_NEVER : later_ms(s->since_ms, r->config.join_timeout_ms);
 }
 
 uint64_t round_seats_due_ms(const struct round *r)
@@ -260,11 +253,9 @@ uint64_t round_seats_due_ms(const struct round *r)
 	uint64_t due = ROUND_NEVER;
 
 	LIST_FOREACH (s, &r->vacant, entry) {
-		uint64_t ms = s->host && s->host->state == HOST_ASSIGNED ? s->prepared_by_ms
-									 : seats_late_ms(r, s);
+		bool prepares = s->host && s->host->state == HOST_ASSIGNED;
 
-		if (ms < due)
-			due = ms;
+		due = min_ms(due, prepares ? s->prepared_by_ms : seats_late_ms(r, s));
 	}
 	return due;
 }
@@ -279,19 +270,15 @@ int round_seats_late(const struct round *r)
 	return n;
 }
 
-static void seats_look_at_time(struct round *r, uint64_t now_ms)
+static void seats_check_times(struct round *r, uint64_t now_ms)
 {
 	struct round_seat *s;
 	bool late = false;
 
 	LIST_FOREACH (s, &r->vacant, entry) {
-		if (s->host && s->host->state == HOST_ASSIGNED && s->prepared_by_ms <= now_ms) {
-			int ret = round_host_step(
+		if (s->host && s->host->state == HOST_ASSIGNED && s->prepared_by_ms <= now_ms)
+			round_host_change(
 				r, r->hosts[s->host->number], HOST_EV_LATE, ROUND_WHY_LATE, now_ms);
-
-			assert(!ret);
-			(void)ret;
-		}
 		if (seats_late_ms(r, s) <= now_ms)
 			s->late = late = true;
 	}
@@ -323,22 +310,18 @@ void round_seats_recorded(struct round *r)
 	}
 }
 
-/* Hosts that are prepared start, once the store knows of them. */
+/* Starts hosts that are prepared, once the store knows of them. */
 static void seats_start(struct round *r, uint64_t now_ms)
 {
 	for (struct round_seat *s = LIST_FIRST(&r->vacant), *next; s; s = next) {
-		int ret;
-
 		next = LIST_NEXT(s, entry);
 		if (!s->host || s->host->state != HOST_PREPARED)
 			continue;
 		r->record_due |= !s->recorded && !s->recording;
 		if (r->config.records && !s->recorded)
 			continue;
-		ret = round_host_step(
+		round_host_change(
 			r, r->hosts[s->host->number], HOST_EV_START, ROUND_WHY_NONE, now_ms);
-		assert(!ret);
-		(void)ret;
 	}
 }
 
@@ -348,7 +331,7 @@ void round_seats_settle(struct round *r, uint64_t now_ms)
 		r->short_ms = ROUND_NEVER;
 		return;
 	}
-	seats_look_at_time(r, now_ms);
+	seats_check_times(r, now_ms);
 	if (r->offers && !r->held) {
 		r->offers = false;
 		seats_offer(r, false, now_ms);

@@ -1,22 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/rounds/tenure.h"
 
+#include "agent/rounds/numbers.h"
+
 enum { TURN_MS = 200 };
-
-static uint64_t later(uint64_t ms, uint64_t by_ms)
-{
-	return by_ms > TENURE_NEVER - ms ? TENURE_NEVER : ms + by_ms;
-}
-
-static uint64_t max_ms(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
-static uint64_t min_ms(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
 
 void tenure_begin(struct tenure *t, const struct tenure_times *times)
 {
@@ -28,7 +15,7 @@ void tenure_kept(struct tenure *t, uint64_t sent_ms, uint64_t ttl_ms)
 	uint64_t margin = t->times.lease_ms / 10;
 
 	if (ttl_ms > margin)
-		t->kept_ms = max_ms(t->kept_ms, later(sent_ms, ttl_ms - margin));
+		t->kept_ms = max_ms(t->kept_ms, later_ms(sent_ms, ttl_ms - margin));
 }
 
 void tenure_lost(struct tenure *t)
@@ -59,11 +46,11 @@ bool tenure_confirmed(const struct tenure *t, uint64_t now_ms)
 
 uint64_t tenure_until_ms(const struct tenure *t, uint64_t acked_ms)
 {
-	uint64_t alone = later(acked_ms, t->times.lease_ms / 5 * 3);
+	uint64_t alone = later_ms(acked_ms, t->times.lease_ms / 5 * 3);
 
 	if (t->lost)
 		return 0;
-	return max_ms(t->kept_ms, min_ms(alone, later(t->kept_ms, t->times.store_loss_ms)));
+	return max_ms(t->kept_ms, min_ms(alone, later_ms(t->kept_ms, t->times.store_loss_ms)));
 }
 
 void tenure_past_begin(struct tenure_past *p, const struct tenure_times *times, uint64_t led_ms)
@@ -81,11 +68,12 @@ uint64_t tenure_past_gone_ms(const struct tenure_past *p, bool head)
 	uint64_t lease = p->times.lease_ms, tenth = lease / 10;
 
 	if (p->heard_ms == TENURE_NEVER)
-		return later(p->led_ms, later(p->times.store_loss_ms, lease));
-	/* The old head has answered until then at most, and its own workers had a tenth to die. */
+		return later_ms(p->led_ms, later_ms(p->times.store_loss_ms, lease));
+	/* 6 tenths: the old head may have gone on so long without the store (tenure_until_ms()).
+	 * One more: its own workers had that to die. */
 	if (head)
-		return max_ms(p->led_ms, later(p->heard_ms, 7 * tenth));
-	return max_ms(later(p->led_ms, lease), later(p->heard_ms, lease + 6 * tenth));
+		return max_ms(p->led_ms, later_ms(p->heard_ms, 7 * tenth));
+	return max_ms(later_ms(p->led_ms, lease), later_ms(p->heard_ms, lease + 6 * tenth));
 }
 
 uint64_t tenure_turn_ms(int rank, int head_rank, int hosts)

@@ -44,8 +44,7 @@ static int topology_compare_spares(const void *x, const void *y)
 	return r ? r : a->turn < b->turn ? -1 : 1;
 }
 
-/* Spares that share `depth` parts, of those that have no place yet. Returns how many vacancies are
- * left. */
+/* Gives vacancies to spares without a place that share depth parts. Returns how many are left. */
 static int topology_match_at(
 	struct topology_vacancy *vacancies, int n, struct topology_spare *spares, int m, int depth)
 {
