@@ -226,7 +226,7 @@ static void main_log(int level, const char *text, const struct log_field *fields
 	char line[2304];
 
 	log_format(level, text, line, sizeof(line));
-	if (logs_say(main_console, line))
+	if (logs_put_message(main_console, line))
 		return;
 	dprintf(STDERR_FILENO, "%s\n", line);
 }

@@ -144,15 +144,13 @@ void log_compress_add(struct log_compress *c, const char *path)
 	start_jobs(c);
 }
 
-size_t log_compress_pids(const struct log_compress *c, const pid_t **ret)
+size_t log_compress_pids(const struct log_compress *c, pid_t *pids, size_t max)
 {
-	static pid_t pids[MAX_CHILDREN];
 	size_t n = 0;
 
-	for (const struct job *j = c->jobs; j && n < MAX_CHILDREN; j = j->next)
+	for (const struct job *j = c->jobs; j && n < max; j = j->next)
 		if (j->pid)
 			pids[n++] = j->pid;
-	*ret = pids;
 	return n;
 }
 

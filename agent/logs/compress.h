@@ -22,8 +22,8 @@ DEFINE_CLEANUP(struct log_compress *, log_compress_free)
 /* Never fails: a file that cannot be compressed stays as it is. */
 void log_compress_add(struct log_compress *c, const char *path);
 
-/* The children that run now; borrowed until the next call. Returns how many. */
-size_t log_compress_pids(const struct log_compress *c, const pid_t **ret);
-/* Takes note that child pid was reaped; ok: it exited with 0. Returns false when pid is not one of
- * these children. */
+/* The children that run now, at most max. Returns how many. */
+size_t log_compress_pids(const struct log_compress *c, pid_t *pids, size_t max);
+/* The caller has reaped child pid; ok: it exited with 0. Returns false when pid is not one of these
+ * children. */
 bool log_compress_exited(struct log_compress *c, pid_t pid, bool ok);

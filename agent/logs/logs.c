@@ -46,7 +46,7 @@ void logs_on_full(void *arg, int rank, const char *path, bool full)
 			path);
 }
 
-const char *logs_note(const struct logs *l)
+const char *logs_loss_note(const struct logs *l)
 {
 	return l->full	     ? "the disk of the logs is full: they lack lines"
 	       : l->was_full ? "the disk of the logs was full: they lack lines"
@@ -199,7 +199,7 @@ int logs_new(
 	return 0;
 }
 
-bool logs_say(struct logs *l, const char *line)
+bool logs_put_message(struct logs *l, const char *line)
 {
 	if (!l->console || console_is_closed(l->console, 1))
 		return false;
@@ -286,12 +286,9 @@ bool logs_child_exited(struct logs *l, pid_t pid, int status)
 	return l->compress && log_compress_exited(l->compress, pid, status == 0);
 }
 
-void logs_helpers(struct logs *l, const pid_t **ret_pids, size_t *ret_n)
+size_t logs_helper_pids(const struct logs *l, pid_t *pids, size_t max)
 {
-	*ret_pids = NULL;
-	*ret_n = 0;
-	if (l->compress)
-		*ret_n = log_compress_pids(l->compress, ret_pids);
+	return l->compress ? log_compress_pids(l->compress, pids, max) : 0;
 }
 
 struct logs *logs_free(struct logs *l)

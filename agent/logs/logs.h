@@ -50,7 +50,7 @@ struct logs *logs_free(struct logs *l);
 DEFINE_CLEANUP(struct logs *, logs_free)
 
 /* A line for readers of the logs of this run, where lines are missing, else NULL; a constant. */
-const char *logs_note(const struct logs *l);
+const char *logs_loss_note(const struct logs *l);
 
 /* <root>/<run>, or NULL without files; borrowed for the life of logs. */
 const char *logs_run_dir(const struct logs *l);
@@ -63,7 +63,7 @@ _must_check_ int logs_begin_attempt(struct logs *l, int attempt, struct error *e
 
 /* Puts a message of the agent on the console's stderr, as a line among those of the workers,
  * without blocking. Returns false when there is no console or it is closed. */
-bool logs_say(struct logs *l, const char *line);
+bool logs_put_message(struct logs *l, const char *line);
 
 /* The descriptors for a worker to start with; -1: it inherits the agent's. */
 struct logs_fds {
@@ -110,6 +110,6 @@ char *logs_last_line(struct logs *l, int local_rank);
  * these logs. status is an exit code. */
 bool logs_child_exited(struct logs *l, pid_t pid, int status);
 
-/* The compressors that run now: stopping the group must spare them. Borrowed until the next call of
- * any function here. */
-void logs_helpers(struct logs *l, const pid_t **ret_pids, size_t *ret_n);
+/* The compressors that run now, at most max: stopping the group must spare them. Returns how many.
+ */
+size_t logs_helper_pids(const struct logs *l, pid_t *pids, size_t max);

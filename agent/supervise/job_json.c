@@ -133,7 +133,7 @@ static json_t *job_json_of(const struct supervisor *sv, bool live, const struct 
 	json_put_string(j, "cwd", sv->spec->cwd);
 	json_put_string(j, "origin", sv->spec->origin);
 	json_put_string(j, "log_dir", logs_run_dir(sv->logs));
-	json_put_string(j, "note", logs_note(sv->logs));
+	json_put_string(j, "note", logs_loss_note(sv->logs));
 	if (sv->log_bytes)
 		json_put_int(j, "log_bytes", sv->log_bytes);
 	if (live)

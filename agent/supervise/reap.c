@@ -113,14 +113,8 @@ void reap_ends_seen(struct supervisor *sv)
 
 size_t reap_helpers(struct supervisor *sv, pid_t *pids, size_t max)
 {
-	const pid_t *logs;
-	size_t n_logs, n = 0;
+	size_t n = logs_helper_pids(sv->logs, pids, max);
 
-	logs_helpers(sv->logs, &logs, &n_logs);
-	while (n < n_logs && n < max) {
-		pids[n] = logs[n];
-		n++;
-	}
 	return n + features_helper_pids(sv, pids + n, max - n);
 }
 

@@ -297,7 +297,7 @@ END_TEST
 
 START_TEST(closed_parts_are_compressed_by_children)
 {
-	const pid_t *pids;
+	pid_t pids[4];
 	int status, done = 0;
 	char back[64];
 	struct log_zstd *z;
@@ -309,10 +309,10 @@ START_TEST(closed_parts_are_compressed_by_children)
 	open_file((struct log_file_options){ .max_size = 5, .keep = 10, .compress = c });
 	for (int i = 0; i < 5; i++) {
 		put_at("1234\n", 1);
-		ck_assert_uint_le(log_compress_pids(c, &pids), 2);
+		ck_assert_uint_le(log_compress_pids(c, pids, 4), 2);
 	}
 	ck_assert(!log_compress_exited(c, getpid(), true));
-	while (log_compress_pids(c, &pids) > 0) {
+	while (log_compress_pids(c, pids, 4) > 0) {
 		pid_t pid = waitpid(pids[0], &status, 0);
 
 		ck_assert_int_eq(status, 0);
@@ -339,7 +339,7 @@ END_TEST
 
 START_TEST(an_unfinished_compression_leaves_the_plain_file)
 {
-	const pid_t *pids;
+	pid_t pids[4];
 
 	if (!HAVE_ZSTD)
 		return;
@@ -350,11 +350,11 @@ START_TEST(an_unfinished_compression_leaves_the_plain_file)
 	log_compress_add(c, logtest_path(&t, "a"));
 	log_compress_add(c, logtest_path(&t, "b"));
 	log_compress_add(c, logtest_path(&t, "c"));
-	ck_assert_uint_eq(log_compress_pids(c, &pids), 2);
+	ck_assert_uint_eq(log_compress_pids(c, pids, 4), 2);
 	waitpid(pids[0], NULL, 0);
 	ck_assert(log_compress_exited(c, pids[0], false));
 	unlink(logtest_path(&t, "b"));
-	ck_assert_uint_eq(log_compress_pids(c, &pids), 2);
+	ck_assert_uint_eq(log_compress_pids(c, pids, 4), 2);
 	waitpid(pids[0], NULL, 0);
 	ck_assert(log_compress_exited(c, pids[0], true));
 	log_compress_free(c);

@@ -514,7 +514,7 @@ START_TEST(the_agents_own_messages_are_lines_among_the_others)
 	drain();
 	logtest_say(fds.err, "ly");
 	drain();
-	ck_assert(logs_say(logs, "agent: message"));
+	ck_assert(logs_put_message(logs, "agent: message"));
 	logtest_say(fds.err, " done\n");
 	drain();
 	ck_assert_str_eq(logtest_console(console[1]),
@@ -529,11 +529,11 @@ START_TEST(messages_never_wait_for_the_console)
 
 	open_logs(t.dir, true);
 	for (int i = 0; i < messages; i++)
-		ck_assert(logs_say(logs, "a message that is not so short"));
+		ck_assert(logs_put_message(logs, "a message that is not so short"));
 	close(console[1]);
 	t.fds[2] = open("/dev/null", O_RDONLY);
 	drain();
-	ck_assert(!logs_say(logs, "too late"));
+	ck_assert(!logs_put_message(logs, "too late"));
 	ck_assert_str_eq(events, "console-closed -1\n");
 }
 END_TEST
