@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/files/file_system.h"
 
+#include "common/base/clock.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
 
@@ -8,7 +9,6 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/inotify.h>
-#include <time.h>
 
 /* Limits for listing a directory and adding up its files. A run's tree has three levels; what
  * workers put there must not hold the agent up. */
@@ -21,7 +21,7 @@ struct call {
 	int fd, flags;
 	mode_t mode;
 	off_t offset;
-	size_t len, cap;
+	size_t len;
 	struct stat st;
 	char *data;   /* to write, or read; owned */
 	char **names; /* owned */
@@ -112,20 +112,12 @@ int log_fs_open_dir(const char *path)
 /* How many more entries the listing may read, and until when. */
 struct allowance {
 	int entries;
-	int64_t until_us;
+	uint64_t until_us;
 };
-
-static int64_t now_us(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000LL + ts.tv_nsec / 1000;
-}
 
 static struct allowance allowance_new(void)
 {
-	return (struct allowance){ ENTRIES_MAX, now_us() + ENTRIES_MS * 1000 };
+	return (struct allowance){ ENTRIES_MAX, monotonic_us() + ENTRIES_MS * 1000 };
 }
 
 /* The next entry, or NULL with errno: 0 at the end, EOVERFLOW beyond a limit. */
@@ -137,7 +129,7 @@ static const struct dirent *next_entry(DIR *d, struct allowance *left)
 		errno = 0;
 		e = readdir(d);
 	} while (e && (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")));
-	if (!e || (left->entries-- > 0 && now_us() < left->until_us))
+	if (!e || (left->entries-- > 0 && monotonic_us() < left->until_us))
 		return e;
 	errno = EOVERFLOW;
 	return NULL;
@@ -340,6 +332,31 @@ static struct call *data_call(
 	return c;
 }
 
+static int do_append(struct log_fs_op *op)
+{
+	struct call *c = call_of(op);
+	_cleanup_close_ int fd =
+		safe_open(AT_FDCWD, c->path, O_WRONLY | O_APPEND | O_CREAT, c->mode);
+	struct stat st;
+	int r;
+
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	r = file_write_all(fd, c->data, c->len);
+	return r < 0 && ftruncate(fd, st.st_size) < 0 ? -errno : r;
+}
+
+int log_fs_append(const char *path, const void *data, size_t len, mode_t mode)
+{
+	_cleanup_call_ struct call *c = data_call(do_append, path, -1, data, len);
+
+	if (c)
+		c->mode = mode;
+	return call_do(&c);
+}
+
 static int do_replace(struct log_fs_op *op)
 {
 	struct call *c = call_of(op);
@@ -361,31 +378,7 @@ static int do_read(struct log_fs_op *op)
 	struct call *c = call_of(op);
 	_cleanup_close_ int fd = safe_open(AT_FDCWD, c->path, O_RDONLY, 0);
 
-	if (fd < 0)
-		return fd;
-	c->len = 0;
-	for (;;) {
-		ssize_t n;
-
-		if (c->cap - c->len < 2) {
-			char *more = realloc(c->data, 2 * c->cap + 4096);
-
-			if (!more)
-				return -ENOMEM;
-			c->data = more;
-			c->cap = 2 * c->cap + 4096;
-		}
-		n = read(fd, c->data + c->len, c->cap - c->len - 1);
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		c->len += (size_t)n;
-		if (c->len > (size_t)c->offset)
-			return -EFBIG;
-	}
-	c->data[c->len] = '\0';
-	return 0;
+	return fd < 0 ? fd : file_read_fd(fd, c->len, &c->data, &c->len);
 }
 
 int log_fs_read(const char *path, size_t max, char **ret, size_t *ret_len)
@@ -394,7 +387,7 @@ int log_fs_read(const char *path, size_t max, char **ret, size_t *ret_len)
 	int r;
 
 	if (c)
-		c->offset = (off_t)max;
+		c->len = max;
 	r = call_do(&c);
 	if (r < 0)
 		return r;
@@ -488,22 +481,6 @@ FILE *log_fs_stream(const char *path)
 	else
 		free(s);
 	return f;
-}
-
-static int do_truncate(struct log_fs_op *op)
-{
-	return ftruncate(call_of(op)->fd, call_of(op)->offset) < 0 ? -errno : 0;
-}
-
-int log_fs_truncate(int fd, off_t size)
-{
-	_cleanup_call_ struct call *c = call_new(do_truncate, NULL, NULL);
-
-	if (c) {
-		c->fd = fd;
-		c->offset = size;
-	}
-	return call_do(&c);
 }
 
 static int do_watch(struct log_fs_op *op)

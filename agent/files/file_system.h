@@ -42,6 +42,9 @@ _must_check_ int log_fs_make_root(const char *path, mode_t mode);
 _must_check_ int log_fs_stat(const char *path, struct stat *ret);
 _must_check_ int log_fs_rename(const char *from, const char *to);
 int log_fs_unlink(const char *path);
+/* Appends all of data to a file, which is made with this mode if it is missing, or nothing of it:
+ * a part that found room on a full disk is cut off again. */
+int log_fs_append(const char *path, const void *data, size_t len, mode_t mode);
 /* file_write_atomic(), without a sync. */
 _must_check_ int log_fs_replace(const char *path, const void *data, size_t len, mode_t mode);
 /* Disk space of a directory and all below it, as far as half a second and 100,000 entries allow.
@@ -58,7 +61,6 @@ _must_check_ int log_fs_fstat(int fd, struct stat *ret);
  * will be, unless the file system then fails. */
 _must_check_ ssize_t log_fs_write(int fd, const void *data, size_t len);
 _must_check_ ssize_t log_fs_pread(int fd, void *buf, size_t len, off_t offset);
-_must_check_ int log_fs_truncate(int fd, off_t size);
 /* inotify_add_watch(): returns the watch descriptor, or a negative errno. */
 _must_check_ int log_fs_watch(int inotify_fd, const char *path, uint32_t mask);
 /* Closes fd at some time, without waiting. -1 is fine. Returns -1. */
@@ -73,7 +75,7 @@ static inline void log_fs_closep(int *fd)
 /* A call of the caller's own kind, embedded in a struct that owns everything the call needs. */
 struct log_fs_op {
 	int (*fn)(struct log_fs_op *op);    /* makes the call, in the thread */
-	void (*drop)(struct log_fs_op *op); /* frees it and its results */
+	void (*drop)(struct log_fs_op *op); /* frees it and its results; NULL: free() */
 	/* Not NULL: the call is not about the logs but about this (static text), and the second
 	 * thread makes it. */
 	const char *aside;
@@ -82,6 +84,10 @@ struct log_fs_op {
 	bool done, abandoned;
 	int result;
 };
+
+/* Frees a call that the thread does not have; NULL is fine. */
+void log_fs_op_free(struct log_fs_op *op);
+DEFINE_CLEANUP(struct log_fs_op *, log_fs_op_free)
 
 /* Makes the call and returns the result of fn, or -ETIMEDOUT. Sets *op to NULL when the thread
  * still works on it; the thread then drops it. */

@@ -6,13 +6,13 @@
  */
 #include "agent/files/file_system.h"
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
-#include <time.h>
 
 enum {
 	STACK_BYTES = 128 * 1024,
@@ -25,19 +25,24 @@ static struct log_fs_lane {
 	pthread_cond_t work, done;
 	pthread_t thread;
 	struct log_fs_op *first, **last; /* the first is being worked on */
-	int64_t hung_us;  /* when a caller last gave up; 0: never. Used by callers only */
+	uint64_t hung_us; /* when a caller last gave up; 0: never. Used by callers only */
 	bool on;	  /* the thread runs. Used by callers only */
 	bool stuck;	  /* a caller has given up waiting */
 	bool stopped;	  /* the thread must end */
 	bool hang_logged; /* stuck was logged. Used by callers only */
-} lanes[2] = { { .lock = PTHREAD_MUTEX_INITIALIZER,
+} lanes[2] = { [0 ... 1] = { .lock = PTHREAD_MUTEX_INITIALIZER,
 		       .work = PTHREAD_COND_INITIALIZER,
-		       .done = PTHREAD_COND_INITIALIZER },
-	{ .lock = PTHREAD_MUTEX_INITIALIZER,
-		.work = PTHREAD_COND_INITIALIZER,
-		.done = PTHREAD_COND_INITIALIZER } };
+		       .done = PTHREAD_COND_INITIALIZER } };
 
 static int limit_ms;
+
+void log_fs_op_free(struct log_fs_op *op)
+{
+	if (op && op->drop)
+		op->drop(op);
+	else
+		free(op);
+}
 
 static void *lane_run(void *arg)
 {
@@ -68,7 +73,7 @@ static void *lane_run(void *arg)
 			continue;
 		}
 		pthread_mutex_unlock(&l->lock);
-		op->drop(op);
+		log_fs_op_free(op);
 		pthread_mutex_lock(&l->lock);
 	}
 	pthread_mutex_unlock(&l->lock);
@@ -123,27 +128,20 @@ static struct log_fs_lane *lane_of(const struct log_fs_op *op)
 	return l->on || (lanes[0].on && lane_start(l) == 0) ? l : NULL;
 }
 
-static int64_t now_us(void)
+static struct timespec lane_time_in(uint64_t us)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * INT64_C(1000000) + ts.tv_nsec / 1000;
-}
-
-static struct timespec lane_time_in(int64_t us)
-{
-	us += now_us();
-	return (struct timespec){ .tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000 };
+	us += monotonic_us();
+	return (struct timespec){ .tv_sec = (time_t)(us / 1000000),
+		.tv_nsec = (long)(us % 1000000) * 1000 };
 }
 
 /* How long a caller may wait at present. */
-static int64_t lane_patience_us(const struct log_fs_lane *l)
+static uint64_t lane_patience_us(const struct log_fs_lane *l)
 {
-	int64_t limit = limit_ms * INT64_C(1000), us = limit;
+	uint64_t limit = (uint64_t)limit_ms * 1000, us = limit;
 
 	if (l->hung_us)
-		us = (now_us() - l->hung_us) / REGAIN;
+		us = (monotonic_us() - l->hung_us) / REGAIN;
 	if (us < LEAST_MS * 1000)
 		us = LEAST_MS * 1000;
 	return us < limit ? us : limit;
@@ -151,7 +149,7 @@ static int64_t lane_patience_us(const struct log_fs_lane *l)
 
 static bool lane_stop(struct log_fs_lane *l)
 {
-	struct timespec until = lane_time_in(limit_ms * INT64_C(1000));
+	struct timespec until = lane_time_in((uint64_t)limit_ms * 1000);
 	bool stuck;
 
 	if (!l->on)
@@ -188,7 +186,7 @@ static void lane_append(struct log_fs_lane *l, struct log_fs_op *op)
 static void lane_log_hang(struct log_fs_lane *l, const char *what, bool stuck)
 {
 	if (stuck)
-		l->hung_us = now_us();
+		l->hung_us = monotonic_us();
 	if (stuck == l->hang_logged)
 		return;
 	l->hang_logged = stuck;
@@ -235,7 +233,7 @@ void log_fs_later(struct log_fs_op *op)
 
 	if (!l) {
 		op->fn(op);
-		op->drop(op);
+		log_fs_op_free(op);
 		return;
 	}
 	pthread_mutex_lock(&l->lock);

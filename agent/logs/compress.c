@@ -63,11 +63,6 @@ static int replace_plain_file(struct log_fs_op *op)
 	return unlink(from);
 }
 
-static void replace_op_drop(struct log_fs_op *op)
-{
-	free(op);
-}
-
 static void finish_job(const struct job *j, bool ok)
 {
 	size_t n = strlen(j->path) + 1;
@@ -76,7 +71,6 @@ static void finish_job(const struct job *j, bool ok)
 	if (!f)
 		return;
 	f->op.fn = replace_plain_file;
-	f->op.drop = replace_op_drop;
 	f->ok = ok;
 	memcpy(f->path, j->path, n);
 	log_fs_later(&f->op);

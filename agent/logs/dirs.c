@@ -2,6 +2,7 @@
 #include "agent/logs/dirs.h"
 
 #include "agent/files/file_system.h"
+#include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/base/scan.h"
 
@@ -14,27 +15,6 @@
 #include <sys/file.h>
 
 enum { WORKER_MAX = 65536 }; /* bytes of a worker.json */
-
-/* Makes path and its parents. */
-static int make_parents(const char *path)
-{
-	_cleanup_free_ char *copy = strdup(path);
-
-	if (!copy)
-		return -ENOMEM;
-	for (char *p = copy + 1;; p++) {
-		char c = *p;
-
-		if (c != '/' && c != '\0')
-			continue;
-		*p = '\0';
-		if (mkdir(copy, 0755) < 0 && errno != EEXIST)
-			return -errno;
-		*p = c;
-		if (c == '\0')
-			return 0;
-	}
-}
 
 /* Makes the link under another name and renames it, so that a latest link exists at all times. */
 static void make_latest(const char *root, const char *job, const char *run)
@@ -70,12 +50,6 @@ static void make_run_drop(struct log_fs_op *op)
 	free(m);
 }
 
-static void make_run_dropp(struct log_fs_op **op)
-{
-	if (*op)
-		make_run_drop(*op);
-}
-
 static int root_error(struct make_run *m, int code)
 {
 	struct stat st;
@@ -89,15 +63,10 @@ static int make_run(struct log_fs_op *op)
 {
 	struct make_run *m = (struct make_run *)op;
 	_cleanup_free_ char *real = NULL;
-	struct stat st;
-	int r = make_parents(m->root);
+	int r = file_mkdir_p(m->root, 0755);
 
 	if (r < 0)
 		return root_error(m, r);
-	if (stat(m->root, &st) < 0)
-		return root_error(m, -errno);
-	if (!S_ISDIR(st.st_mode))
-		return root_error(m, -ENOTDIR);
 	real = realpath(m->root, NULL);
 	if (!real)
 		return root_error(m, -errno);
@@ -119,7 +88,7 @@ int log_dirs_make_run(const char *root, const char *job, const char *run, char *
 	struct error *err)
 {
 	struct make_run *m = calloc(1, sizeof(*m));
-	_cleanup_(make_run_dropp) struct log_fs_op *op = m ? &m->op : NULL;
+	_cleanup_(log_fs_op_freep) struct log_fs_op *op = m ? &m->op : NULL;
 	int r;
 
 	if (!m)

@@ -15,16 +15,6 @@ struct space {
 	char path[];
 };
 
-static void space_drop(struct log_fs_op *op)
-{
-	free(op);
-}
-
-static void space_dropp(struct log_fs_op **op)
-{
-	free(*op);
-}
-
 static struct log_fs_op *space_new(int (*fn)(struct log_fs_op *op), const char *path)
 {
 	size_t n = strlen(path) + 1;
@@ -33,7 +23,6 @@ static struct log_fs_op *space_new(int (*fn)(struct log_fs_op *op), const char *
 	if (!s)
 		return NULL;
 	s->op.fn = fn;
-	s->op.drop = space_drop;
 	memcpy(s->path, path, n);
 	return &s->op;
 }
@@ -74,7 +63,7 @@ static int ahead(struct log_fs_op *op)
 
 int log_space_ahead(const char *path, off_t *reserved)
 {
-	_cleanup_(space_dropp) struct log_fs_op *op = space_new(ahead, path);
+	_cleanup_(log_fs_op_freep) struct log_fs_op *op = space_new(ahead, path);
 	int r;
 
 	if (!op)
@@ -96,7 +85,7 @@ static int is_low(struct log_fs_op *op)
 
 bool log_space_is_low(const char *path)
 {
-	_cleanup_(space_dropp) struct log_fs_op *op = space_new(is_low, path);
+	_cleanup_(log_fs_op_freep) struct log_fs_op *op = space_new(is_low, path);
 
 	return op && log_fs_do(&op) > 0;
 }

@@ -25,19 +25,10 @@ static bool parts_path(const char *path, char buf[PATH_MAX])
 void log_parts_add(const char *path, int number, int64_t lines, int64_t bytes)
 {
 	const struct record record = { htole64(number), htole64(lines), htole64(bytes) };
-	_cleanup_log_fd_ int fd = -1;
 	char name[PATH_MAX];
-	struct stat st;
 
-	if (!parts_path(path, name))
-		return;
-	fd = log_fs_open(name, O_WRONLY | O_APPEND | O_CREAT, 0640);
-	if (fd < 0 || log_fs_fstat(fd, &st) < 0)
-		return;
-	/* Half a record would shift all later ones. */
-	if (log_fs_write(fd, &record, sizeof(record)) != sizeof(record) &&
-		log_fs_truncate(fd, st.st_size) < 0)
-		return;
+	if (parts_path(path, name))
+		log_fs_append(name, &record, sizeof(record), 0640);
 }
 
 struct log_missing log_parts_missing(const char *path, int after, int before)

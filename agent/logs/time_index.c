@@ -55,18 +55,9 @@ char *log_index_path(const char *path, char *buf, size_t size)
 
 int log_index_append(const char *path, off_t offset, uint64_t real_us)
 {
-	uint64_t record[2] = { htole64(offset), htole64(real_us) };
-	_cleanup_log_fd_ int fd = log_fs_open(path, O_WRONLY | O_APPEND | O_CREAT, 0640);
-	struct stat st;
-	int r = fd < 0 ? fd : log_fs_fstat(fd, &st);
+	const uint64_t record[2] = { htole64(offset), htole64(real_us) };
 
-	if (r < 0)
-		return r;
-	if (log_fs_write(fd, record, sizeof(record)) == sizeof(record))
-		return 0;
-	/* Half a record would shift all later ones. */
-	r = log_fs_truncate(fd, st.st_size);
-	return r < 0 ? r : -ENOSPC;
+	return log_fs_append(path, record, sizeof(record), 0640);
 }
 
 /* False when the file is gone (reported once; nothing is left to index), or cannot be reached now.

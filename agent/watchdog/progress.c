@@ -52,11 +52,6 @@ struct progress_op {
 	char path[];
 };
 
-static void progress_drop(struct log_fs_op *op)
-{
-	free(op);
-}
-
 /* The operator may have named a link, or a directory behind one. */
 static int progress_walk_all(struct log_fs_op *op)
 {
@@ -75,19 +70,17 @@ static int progress_stat(const char *path, bool aside, struct stat *ret)
 {
 	size_t n = strlen(path) + 1;
 	struct progress_op *p = calloc(1, sizeof(*p) + n);
-	struct log_fs_op *op = p ? &p->op : NULL;
+	_cleanup_(log_fs_op_freep) struct log_fs_op *op = p ? &p->op : NULL;
 	int r;
 
 	if (!p)
 		return -ENOMEM;
 	memcpy(p->path, path, n);
 	op->fn = progress_walk_all;
-	op->drop = progress_drop;
 	op->aside = aside ? "heartbeat.progress_file" : NULL;
 	r = log_fs_do(&op);
 	if (r == 0)
 		*ret = p->st;
-	free(op);
 	return r;
 }
 

@@ -9,7 +9,9 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -113,9 +115,9 @@ START_TEST(calls_do_what_they_say_in_the_thread)
 	ck_assert_int_eq(log_fs_write(fd, " you", 4), 4);
 	ck_assert_int_eq(log_fs_pread(fd, buf, sizeof(buf), 6), 3);
 	ck_assert_mem_eq(buf, "you", 3);
-	ck_assert_int_eq(log_fs_truncate(fd, 2), 0);
+	ck_assert_int_eq(log_fs_append(path, "!", 1, 0640), 0);
 	ck_assert_int_eq(log_fs_fstat(fd, &st), 0);
-	ck_assert_int_eq(st.st_size, 2);
+	ck_assert_int_eq(st.st_size, 10);
 	log_fs_close(fd);
 	ck_assert_int_eq(log_fs_names(dir, &names), 0);
 	ck_assert_str_eq(names[0], "file");
@@ -123,6 +125,25 @@ START_TEST(calls_do_what_they_say_in_the_thread)
 	strings_free(names);
 	ck_assert_int_eq(log_fs_unlink(path), 0);
 	ck_assert_int_eq(log_fs_stat(path, &st), -ENOENT);
+}
+END_TEST
+
+START_TEST(append_writes_all_or_nothing)
+{
+	struct rlimit limit, small;
+	char *text = NULL;
+	size_t len;
+
+	signal(SIGXFSZ, SIG_IGN);
+	ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	small = (struct rlimit){ 8, limit.rlim_max };
+	ck_assert_int_eq(log_fs_append(path, "hello", 5, 0640), 0);
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
+	ck_assert_int_eq(log_fs_append(path, " world", 6, 0640), -EFBIG);
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	ck_assert_int_eq(log_fs_read(path, 100, &text, &len), 0);
+	ck_assert_str_eq(text, "hello");
+	free(text);
 }
 END_TEST
 
@@ -312,6 +333,7 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, calls_do_what_they_say_in_the_thread);
+	tcase_add_test(t, append_writes_all_or_nothing);
 	tcase_add_test(t, callers_wait_once_for_a_file_system_that_hangs);
 	tcase_add_test(t, a_close_waits_for_nothing_and_comes_after_what_was_before_it);
 	tcase_add_test(t, a_file_system_that_hangs_again_costs_less);
