@@ -59,21 +59,21 @@ agent_SRC := \
 	agent/logs/dirs.c \
 	agent/logs/disk_reserve.c \
 	agent/logs/drain.c \
-	agent/logs/file.c \
 	agent/logs/file_tail.c \
-	agent/logs/filter.c \
+	agent/logs/filtered_copy.c \
 	agent/logs/input.c \
 	agent/logs/line_json.c \
 	agent/logs/line_splitter.c \
+	agent/logs/log_file.c \
 	agent/logs/logs.c \
 	agent/logs/match.c \
+	agent/logs/part_counts.c \
 	agent/logs/parts.c \
 	agent/logs/pipe.c \
 	agent/logs/plan.c \
 	agent/logs/prefix.c \
 	agent/logs/reader.c \
 	agent/logs/run_tail.c \
-	agent/logs/segments.c \
 	agent/logs/source.c \
 	agent/logs/tee.c \
 	agent/logs/time_index.c \

@@ -15,8 +15,8 @@ unit_TESTS := \
 	agent/link/window \
 	agent/logs/console \
 	agent/logs/drain \
-	agent/logs/file \
 	agent/logs/line_splitter \
+	agent/logs/log_file \
 	agent/logs/logs \
 	agent/logs/match \
 	agent/logs/pipe \

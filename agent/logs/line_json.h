@@ -4,7 +4,7 @@
 /* io.elasticd.Manager.Line objects. Pure. */
 
 #include "agent/logs/dirs.h"
-#include "agent/logs/parts.h"
+#include "agent/logs/part_counts.h"
 
 #include <jansson.h>
 #include <stdbool.h>

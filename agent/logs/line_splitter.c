@@ -19,7 +19,7 @@ void lines_init(struct lines *l, const struct lines_config *config, lines_fn fn,
 	*l = (struct lines){ .config = config, .fn = fn, .arg = arg };
 }
 
-static void buf_free(struct lines_buf *b)
+void lines_buf_fini(struct lines_buf *b)
 {
 	free(b->data);
 	*b = (struct lines_buf){ 0 };
@@ -27,12 +27,11 @@ static void buf_free(struct lines_buf *b)
 
 void lines_fini(struct lines *l)
 {
-	buf_free(&l->pend);
-	buf_free(&l->update);
+	lines_buf_fini(&l->pend);
+	lines_buf_fini(&l->update);
 }
 
-/* Returns false without memory, and leaves b as it was. */
-static bool buf_add(struct lines_buf *b, const char *data, size_t n)
+bool lines_buf_add(struct lines_buf *b, const char *data, size_t n)
 {
 	if (b->len + n > b->room) {
 		size_t room = b->room ? b->room : 128;
@@ -46,17 +45,17 @@ static bool buf_add(struct lines_buf *b, const char *data, size_t n)
 		b->data = p;
 		b->room = room;
 	}
-	memcpy(b->data + b->len, data, n);
+	if (n > 0)
+		memcpy(b->data + b->len, data, n);
 	b->len += n;
 	return true;
 }
 
-/* Frees a big buffer: long lines are rare, and streams are many. */
-static void buf_clear(struct lines_buf *b)
+void lines_buf_clear(struct lines_buf *b)
 {
 	b->len = 0;
 	if (b->room > 4096)
-		buf_free(b);
+		lines_buf_fini(b);
 }
 
 const char *lines_stamp(const struct lines *l)
@@ -67,7 +66,7 @@ const char *lines_stamp(const struct lines *l)
 static void drop_update(struct lines *l)
 {
 	l->waiting = false;
-	buf_clear(&l->update);
+	lines_buf_clear(&l->update);
 }
 
 static void emit_piece(struct lines *l, const char *data, size_t n, unsigned flags)
@@ -84,7 +83,7 @@ static void emit_piece(struct lines *l, const char *data, size_t n, unsigned fla
 static void emit_pend(struct lines *l, unsigned flags)
 {
 	emit_piece(l, l->pend.data, l->pend.len, flags);
-	buf_clear(&l->pend);
+	lines_buf_clear(&l->pend);
 }
 
 static void mark_shown(struct lines *l, uint64_t now_ms)
@@ -114,7 +113,7 @@ static void end_update(struct lines *l, uint64_t now_ms)
 	l->cr = false;
 	l->progress = true;
 	if (!l->open && is_blank(l->pend.data, l->pend.len)) {
-		buf_clear(&l->pend);
+		lines_buf_clear(&l->pend);
 	} else if (l->open || update_due(l, now_ms)) {
 		emit_pend(l, LINE_END | LINE_UPDATE);
 		mark_shown(l, now_ms);
@@ -132,7 +131,7 @@ static void end_update(struct lines *l, uint64_t now_ms)
 static void end_line(struct lines *l, const char *p, size_t n)
 {
 	if (l->pend.len > 0 && n > 0) {
-		if (!buf_add(&l->pend, p, n)) {
+		if (!lines_buf_add(&l->pend, p, n)) {
 			emit_pend(l, 0);
 			emit_piece(l, p, n, LINE_END);
 			goto done;
@@ -153,7 +152,7 @@ static void end_line(struct lines *l, const char *p, size_t n)
 		emit_piece(l, p, n, LINE_END);
 	}
 done:
-	buf_clear(&l->pend);
+	lines_buf_clear(&l->pend);
 	drop_update(l);
 	l->cr = l->progress = l->shown = false;
 	l->stamp_len = 0;
@@ -175,7 +174,7 @@ static size_t emit_excess(struct lines *l, const char **p, size_t n)
 			n -= cut;
 			continue;
 		}
-		if (!buf_add(&l->pend, *p, take)) {
+		if (!lines_buf_add(&l->pend, *p, take)) {
 			emit_pend(l, 0);
 			continue;
 		}
@@ -191,7 +190,7 @@ static size_t emit_excess(struct lines *l, const char **p, size_t n)
 
 static void keep_in_pend(struct lines *l, const char *p, size_t n)
 {
-	if (n > 0 && !buf_add(&l->pend, p, n)) {
+	if (n > 0 && !lines_buf_add(&l->pend, p, n)) {
 		/* Without memory, show the line in pieces rather than lose it. */
 		if (l->pend.len > 0)
 			emit_pend(l, 0);

@@ -30,6 +30,7 @@ struct lines_config {
 	size_t strip;	    /* bytes taken off the start of each line; at most LINES_STRIP_MAX */
 };
 
+/* Bytes that grow; zeroed to begin with. */
 struct lines_buf {
 	char *data;
 	size_t len, room;
@@ -52,6 +53,12 @@ struct lines {
 	uint8_t stamp_len;
 	char stamp[LINES_STRIP_MAX];
 };
+
+/* Returns false without memory, and leaves b as it was. */
+bool lines_buf_add(struct lines_buf *b, const char *data, size_t n);
+/* Frees a big buffer: long lines are rare, and streams are many. */
+void lines_buf_clear(struct lines_buf *b);
+void lines_buf_fini(struct lines_buf *b);
 
 void lines_init(struct lines *l, const struct lines_config *config, lines_fn fn, void *arg);
 /* Frees without handing out what is waiting. */

@@ -226,7 +226,7 @@ static void make_copies(struct logs *l)
 		if (snprintf(path, sizeof(path), "%s/filtered_%s.log", l->attempt_dir,
 			    logs_stream_names[i]) >= (int)sizeof(path))
 			continue;
-		r = log_filter_new(path, texts, on_copy_failed, l, &l->copies[i]);
+		r = log_copy_new(path, texts, on_copy_failed, l, &l->copies[i]);
 		if (r < 0)
 			logs_report_failure(l, -1, path, r);
 	}
@@ -237,7 +237,7 @@ static void leave_attempt(struct logs *l)
 	for (int i = 0; i < l->n_workers; i++)
 		logs_drop_worker(l, i);
 	for (int i = 0; i < 2; i++)
-		l->copies[i] = log_filter_unref(l->copies[i]);
+		l->copies[i] = log_copy_unref(l->copies[i]);
 	free(l->attempt_dir);
 	l->attempt_dir = NULL;
 }

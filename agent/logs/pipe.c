@@ -7,7 +7,7 @@
 #include "agent/logs/pipe.h"
 
 #include "agent/files/file_system.h"
-#include "agent/logs/file.h"
+#include "agent/logs/log_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

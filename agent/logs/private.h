@@ -7,7 +7,7 @@
 #include "agent/logs/compress.h"
 #include "agent/logs/console.h"
 #include "agent/logs/drain.h"
-#include "agent/logs/filter.h"
+#include "agent/logs/filtered_copy.h"
 #include "agent/logs/logs.h"
 #include "agent/logs/pipe.h"
 #include "agent/logs/plan.h"
@@ -49,7 +49,7 @@ struct logs {
 	struct log_indexes *indexes;
 	struct log_compress *compress;
 	struct log_drains *drains;
-	struct log_filter *copies[2];
+	struct log_copy *copies[2];
 	struct log_worker **workers; /* by local rank; NULL: none. Entries never move */
 	int n_workers;
 };

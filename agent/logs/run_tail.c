@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/files/file_system.h"
 #include "agent/logs/file_tail.h"
+#include "agent/logs/parts.h"
 #include "agent/logs/private.h"
-#include "agent/logs/segments.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,15 +14,15 @@
 /* When the live file is short, the part closed before it may hold the wanted lines. */
 static json_t *tail_of_part(const struct log_stream *s, bool stamped, int n)
 {
-	struct log_segments parts;
+	struct log_parts parts;
 	_cleanup_log_fd_ int fd = -1;
 	int compressed = 0;
 
-	if (log_segments_list(s->path, &parts) < 0)
+	if (log_parts_list(s->path, &parts) < 0)
 		return NULL;
 	if (parts.n > 0)
-		fd = log_segments_open(s->path, parts.numbers[parts.n - 1], &compressed);
-	log_segments_fini(&parts);
+		fd = log_parts_open(s->path, parts.numbers[parts.n - 1], &compressed);
+	log_parts_fini(&parts);
 	if (fd < 0 || compressed)
 		return NULL;
 	return log_tail_lines(fd, stamped, n, TAIL_LINE_BYTES, TAIL_BYTES);

@@ -2,11 +2,9 @@
 #include "agent/logs/source.h"
 
 #include "agent/files/file_system.h"
-#include "agent/logs/segments.h"
+#include "agent/logs/parts.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,36 +31,31 @@ void log_source_fini(struct log_source *s)
 	s->path = NULL;
 }
 
-static int open_path(const char *path)
-{
-	return log_fs_open(path, O_RDONLY, 0);
-}
-
 /* The number of the newest closed part, 0 without one. */
 static int newest_part(const char *path)
 {
-	struct log_segments parts;
+	struct log_parts parts;
 	int newest;
 
-	if (log_segments_list(path, &parts) < 0)
+	if (log_parts_list(path, &parts) < 0)
 		return 0;
 	newest = parts.n ? parts.numbers[parts.n - 1] : 0;
-	log_segments_fini(&parts);
+	log_parts_fini(&parts);
 	return newest;
 }
 
 /* The number of the first closed part after number, or 0. */
 static int next_part(const char *path, int number)
 {
-	struct log_segments parts;
+	struct log_parts parts;
 	int found = 0;
 
-	if (log_segments_list(path, &parts) < 0)
+	if (log_parts_list(path, &parts) < 0)
 		return 0;
 	for (size_t i = 0; i < parts.n && !found; i++)
 		if (parts.numbers[i] > number)
 			found = parts.numbers[i];
-	log_segments_fini(&parts);
+	log_parts_fini(&parts);
 	return found;
 }
 
@@ -72,7 +65,7 @@ static int open_live(struct log_source *s)
 {
 	for (int i = 0; i < 10; i++) {
 		int newest = newest_part(s->path);
-		int fd = open_path(s->path);
+		int fd = log_fs_open(s->path, O_RDONLY, 0);
 
 		if (fd < 0)
 			return fd;
@@ -88,18 +81,6 @@ static int open_live(struct log_source *s)
 	return -EAGAIN;
 }
 
-static void load_index(struct log_source *s)
-{
-	char idx[PATH_MAX], part[PATH_MAX];
-
-	if (!log_index_path(s->path, idx, sizeof(idx)) ||
-		snprintf(part, sizeof(part), "%s.%d", idx, s->number) >= (int)sizeof(part))
-		return;
-	/* Without the index, lines just have no time. */
-	if (log_index_load(s->live ? idx : part, &s->index) < 0)
-		return;
-}
-
 int log_source_open(struct log_source *s, int number)
 {
 	int compressed = 0, fd, r;
@@ -107,10 +88,10 @@ int log_source_open(struct log_source *s, int number)
 	if (number == 0) {
 		r = open_live(s);
 		if (r == 0)
-			load_index(s);
+			log_index_load(s->path, 0, &s->index);
 		return r;
 	}
-	fd = log_segments_open(s->path, number, &compressed);
+	fd = log_parts_open(s->path, number, &compressed);
 	if (fd < 0)
 		return fd;
 	close_part(s);
@@ -122,7 +103,7 @@ int log_source_open(struct log_source *s, int number)
 		if (r < 0)
 			return r;
 	}
-	load_index(s);
+	log_index_load(s->path, number, &s->index);
 	return 0;
 }
 
@@ -130,7 +111,7 @@ int log_source_open(struct log_source *s, int number)
 static void note_gap(struct log_source *s, int after)
 {
 	if (s->number > after + 1)
-		s->missing = log_parts_missing(s->path, after, s->number);
+		s->missing = log_part_counts_missing(s->path, after, s->number);
 }
 
 int log_source_open_oldest(struct log_source *s)
@@ -142,38 +123,18 @@ int log_source_open_oldest(struct log_source *s)
 	return r;
 }
 
-/* How many bytes from offset on were written in the same second of the index. */
-static int64_t same_second(const struct log_source *s)
-{
-	size_t lo = 0, hi = s->index.n;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (s->index.entries[mid].offset <= s->offset)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < s->index.n ? s->index.entries[lo].offset - s->offset : INT64_MAX;
-}
-
 ssize_t log_source_read(
 	struct log_source *s, char *buf, size_t len, int64_t *ret_time_us, int64_t *ret_range_us)
 {
-	int64_t most = same_second(s);
+	int64_t next = log_index_next(&s->index, s->offset);
 	ssize_t n;
 
 	if (s->fd < 0)
 		return 0;
-	if (most < (int64_t)len)
-		len = most;
+	if (next - s->offset < (int64_t)len)
+		len = next - s->offset;
 	*ret_time_us = log_index_time(&s->index, s->offset, ret_range_us);
-	if (s->zstd) {
-		n = log_zstd_read(s->zstd, buf, len);
-	} else {
-		n = log_fs_pread(s->fd, buf, len, s->offset);
-	}
+	n = s->zstd ? log_zstd_read(s->zstd, buf, len) : log_fs_pread(s->fd, buf, len, s->offset);
 	if (n > 0)
 		s->offset += n;
 	return n;
@@ -229,8 +190,8 @@ bool log_source_next(struct log_source *s)
 
 int log_finder_init(struct log_finder *f, const struct log_source *log, int64_t n)
 {
-	struct log_segments parts;
-	int r = log_segments_list(log->path, &parts);
+	struct log_parts parts;
+	int r = log_parts_list(log->path, &parts);
 
 	if (r < 0)
 		return r;
@@ -241,7 +202,7 @@ int log_finder_init(struct log_finder *f, const struct log_source *log, int64_t 
 		for (size_t i = 0; i < parts.n; i++)
 			f->parts[i + 1] = parts.numbers[parts.n - 1 - i];
 	}
-	log_segments_fini(&parts);
+	log_parts_fini(&parts);
 	return f->parts ? 0 : -ENOMEM;
 }
 
@@ -262,8 +223,8 @@ static int finder_open_next(struct log_finder *f)
 
 	f->number = f->parts[f->at];
 	f->offset = f->skip = f->pos = 0;
-	f->fd = f->number ? log_segments_open(f->log->path, f->number, &compressed)
-			  : open_path(f->log->path);
+	f->fd = f->number ? log_parts_open(f->log->path, f->number, &compressed)
+			  : log_fs_open(f->log->path, O_RDONLY, 0);
 	if (f->fd < 0)
 		return f->fd == -ENOENT ? 0 : f->fd;
 	if (compressed)

@@ -7,7 +7,7 @@
  * as files do.
  */
 
-#include "agent/logs/parts.h"
+#include "agent/logs/part_counts.h"
 #include "agent/logs/time_index.h"
 #include "agent/logs/zstd.h"
 #include "common/base/cleanup.h"

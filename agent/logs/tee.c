@@ -23,13 +23,13 @@
 #define TURN_BYTES (1024 * 1024)
 #define MAX_PIECE (64 * 1024)
 /* A stalled console keeps at most this many closed files of a stream open: they hold disk space. */
-#define MAX_SEGMENTS 16
+#define MAX_NEWER 16
 
 enum tee_state { TEE_IDLE, TEE_READY, TEE_HOT };
 
 /* A newer file of the same stream, after rotation. */
-struct tee_segment {
-	struct tee_segment *next;
+struct tee_newer_file {
+	struct tee_newer_file *next;
 	int fd;
 };
 
@@ -42,18 +42,18 @@ struct tee_stream {
 	bool watching; /* the watch reports writes */
 	int fd;
 	off_t offset, limit; /* limit: -1 for none */
-	struct tee_segment *segments;
-	int n_segments;
-	uint64_t skipped; /* bytes of files skipped by skip_segment() */
+	struct tee_newer_file *newer;
+	int n_newer;
+	uint64_t skipped; /* bytes of files skipped by skip_newer_file() */
 	uint64_t done;	  /* bytes handed out since the start */
 	uint64_t target;  /* what done must reach after tee_mark() */
 	struct log_watch *watch;
 	char *path;
-	char *prefix, *plain; /* plain: without colour, for filters */
+	char *prefix, *plain; /* plain: without colour, for the copy */
 	size_t prefix_len, plain_len;
-	struct lines lines, *copy; /* copy: splits the lines for the filter */
-	struct log_filter *filter;
-	struct log_filter_line filter_line;
+	struct lines lines, *copy_lines; /* for the console; for the filtered copy */
+	struct log_copy *copy;
+	struct log_copy_line copy_line;
 };
 
 struct tee {
@@ -67,17 +67,17 @@ struct tee {
 	char *block;
 };
 
-static const struct lines_config console_lines = {
+static const struct lines_config console_config = {
 	.max_piece = MAX_PIECE, .quiet_ms = TEE_QUIET_MS, .update_ms = TEE_UPDATE_MS
 };
-static const struct lines_config console_stamped = {
+static const struct lines_config console_stamped_config = {
 	.max_piece = MAX_PIECE,
 	.quiet_ms = TEE_QUIET_MS,
 	.update_ms = TEE_UPDATE_MS,
 	.strip = LOG_STAMP_LEN,
 };
-static const struct lines_config filter_lines = { .max_piece = MAX_PIECE, .quiet_ms = UINT64_MAX };
-static const struct lines_config filter_stamped = {
+static const struct lines_config copy_config = { .max_piece = MAX_PIECE, .quiet_ms = UINT64_MAX };
+static const struct lines_config copy_stamped_config = {
 	.max_piece = MAX_PIECE, .quiet_ms = UINT64_MAX, .strip = LOG_STAMP_LEN
 };
 
@@ -95,7 +95,7 @@ static void on_copy(void *arg, const char *data, size_t len, unsigned flags)
 {
 	struct tee_stream *s = arg;
 
-	log_filter_put(s->filter, &s->filter_line, s->plain, s->plain_len, data, len, flags);
+	log_copy_put(s->copy, &s->copy_line, s->plain, s->plain_len, data, len, flags);
 }
 
 static void arm_at(struct tee *t, uint64_t at_ms, uint64_t now_ms)
@@ -169,7 +169,7 @@ static void set_watch(struct tee_stream *s, bool on)
 
 static bool is_dead(const struct tee_stream *s)
 {
-	return !s->to_console && !s->filter;
+	return !s->to_console && !s->copy;
 }
 
 /* Returns bytes read, 0 at the present end. */
@@ -186,19 +186,19 @@ static size_t read_block(struct tee_stream *s, uint64_t now_ms)
 	s->offset += n;
 	s->done += n;
 	lines_feed(&s->lines, s->tee->block, n, now_ms);
-	if (s->copy)
-		lines_feed(s->copy, s->tee->block, n, now_ms);
+	if (s->copy_lines)
+		lines_feed(s->copy_lines, s->tee->block, n, now_ms);
 	return n;
 }
 
-static int take_segment(struct tee_stream *s)
+static int take_newer_file(struct tee_stream *s)
 {
-	struct tee_segment *seg = s->segments;
-	int fd = seg->fd;
+	struct tee_newer_file *file = s->newer;
+	int fd = file->fd;
 
-	s->segments = seg->next;
-	s->n_segments--;
-	free(seg);
+	s->newer = file->next;
+	s->n_newer--;
+	free(file);
 	return fd;
 }
 
@@ -215,12 +215,12 @@ static void report_skipped(struct tee_stream *s)
 			LINE_START | LINE_END);
 }
 
-static bool next_segment(struct tee_stream *s)
+static bool go_to_newer_file(struct tee_stream *s)
 {
-	if (!s->segments)
+	if (!s->newer)
 		return false;
 	log_fs_close(s->fd);
-	s->fd = take_segment(s);
+	s->fd = take_newer_file(s);
 	s->offset = 0;
 	s->limit = -1;
 	if (s->skipped > 0)
@@ -229,10 +229,10 @@ static bool next_segment(struct tee_stream *s)
 }
 
 /* Skips the oldest file that waits to be read. */
-static void skip_segment(struct tee_stream *s)
+static void skip_newer_file(struct tee_stream *s)
 {
 	struct stat st;
-	int fd = take_segment(s);
+	int fd = take_newer_file(s);
 
 	if (log_fs_fstat(fd, &st) == 0) {
 		s->skipped += st.st_size;
@@ -257,7 +257,7 @@ static bool restart_truncated(struct tee_stream *s)
 /* Called when all was read: goes to the next file, or decides how the stream waits. */
 static void stream_at_end(struct tee_stream *s, bool read_some)
 {
-	if (next_segment(s))
+	if (go_to_newer_file(s))
 		return;
 	if (s->ending || !s->watch) {
 		s->state = TEE_IDLE;
@@ -299,14 +299,14 @@ static size_t read_stream(struct tee_stream *s, size_t budget, uint64_t now_ms)
 static void stream_free(struct tee_stream *s)
 {
 	log_watch_free(s->watch);
-	while (s->segments)
-		log_fs_close(take_segment(s));
+	while (s->newer)
+		log_fs_close(take_newer_file(s));
 	log_fs_close(s->fd);
 	lines_fini(&s->lines);
-	if (s->copy)
-		lines_fini(s->copy);
-	free(s->copy);
-	log_filter_unref(s->filter);
+	if (s->copy_lines)
+		lines_fini(s->copy_lines);
+	free(s->copy_lines);
+	log_copy_unref(s->copy);
 	free(s->path);
 	free(s->prefix);
 	free(s->plain);
@@ -315,7 +315,7 @@ static void stream_free(struct tee_stream *s)
 
 static bool is_finished(const struct tee_stream *s)
 {
-	return s->ending && s->state == TEE_IDLE && !s->segments;
+	return s->ending && s->state == TEE_IDLE && !s->newer;
 }
 
 static void remove_finished(struct tee *t)
@@ -328,16 +328,16 @@ static void remove_finished(struct tee *t)
 			continue;
 		}
 		lines_finish(&s->lines);
-		if (s->copy) {
-			lines_finish(s->copy);
-			log_filter_flush(s->filter);
+		if (s->copy_lines) {
+			lines_finish(s->copy_lines);
+			log_copy_flush(s->copy);
 		}
 		*p = s->next;
 		stream_free(s);
 	}
 }
 
-/* Flushes the filters, arms the timer for what comes first, and trims the console's buffers. */
+/* Flushes the copies, arms the timer for what comes first, and trims the console's buffers. */
 static void finish_turn(struct tee *t, uint64_t now)
 {
 	bool hot = false, ready = false;
@@ -349,8 +349,8 @@ static void finish_turn(struct tee *t, uint64_t now)
 		ready |= s->state == TEE_READY && tee_has_room(s);
 		if (at != UINT64_MAX && s->state != TEE_READY && tee_has_room(s))
 			arm_at(t, at, now);
-		if (s->filter)
-			log_filter_flush(s->filter);
+		if (s->copy)
+			log_copy_flush(s->copy);
 	}
 	if (ready)
 		arm_at(t, now, now);
@@ -454,14 +454,14 @@ static int set_texts(struct tee_stream *s, const struct tee_options *opt)
 
 static int set_lines(struct tee_stream *s, const struct tee_options *opt)
 {
-	lines_init(&s->lines, opt->stamped ? &console_stamped : &console_lines, on_line, s);
-	if (!opt->filter)
+	lines_init(&s->lines, opt->stamped ? &console_stamped_config : &console_config, on_line, s);
+	if (!opt->copy)
 		return 0;
-	s->copy = calloc(1, sizeof(*s->copy));
-	if (!s->copy)
+	s->copy_lines = calloc(1, sizeof(*s->copy_lines));
+	if (!s->copy_lines)
 		return -ENOMEM;
-	lines_init(s->copy, opt->stamped ? &filter_stamped : &filter_lines, on_copy, s);
-	s->filter = log_filter_ref(opt->filter);
+	lines_init(s->copy_lines, opt->stamped ? &copy_stamped_config : &copy_config, on_copy, s);
+	s->copy = log_copy_ref(opt->copy);
 	return 0;
 }
 
@@ -506,22 +506,22 @@ void tee_more(struct tee_stream *s)
 
 void tee_next(struct tee_stream *s, int fd)
 {
-	struct tee_segment *seg, **p;
+	struct tee_newer_file *file, **p;
 
-	if (is_dead(s) || !(seg = malloc(sizeof(*seg)))) {
+	if (is_dead(s) || !(file = malloc(sizeof(*file)))) {
 		log_fs_close(fd);
 		return;
 	}
-	*seg = (struct tee_segment){ .fd = fd };
-	for (p = &s->segments; *p; p = &(*p)->next)
+	*file = (struct tee_newer_file){ .fd = fd };
+	for (p = &s->newer; *p; p = &(*p)->next)
 		;
-	*p = seg;
-	s->n_segments++;
+	*p = file;
+	s->n_newer++;
 	tee_more(s);
-	if (s->n_segments > MAX_SEGMENTS)
+	if (s->n_newer > MAX_NEWER)
 		tee_run(s->tee);
-	if (s->n_segments > MAX_SEGMENTS)
-		skip_segment(s);
+	if (s->n_newer > MAX_NEWER)
+		skip_newer_file(s);
 }
 
 void tee_feed(struct tee_stream *s, const char *data, size_t len)
@@ -529,8 +529,8 @@ void tee_feed(struct tee_stream *s, const char *data, size_t len)
 	uint64_t now = loop_now_ms();
 
 	lines_feed(&s->lines, data, len, now);
-	if (s->copy)
-		lines_feed(s->copy, data, len, now);
+	if (s->copy_lines)
+		lines_feed(s->copy_lines, data, len, now);
 	arm_at(s->tee, 0, 0);
 }
 
@@ -551,7 +551,7 @@ void tee_end(struct tee_stream *s)
 	s->ending = true;
 	/* Stop at the present end: the worker's next process may append to this file, for another
 	 * stream. */
-	if (!s->segments && s->fd >= 0 && log_fs_fstat(s->fd, &st) == 0)
+	if (!s->newer && s->fd >= 0 && log_fs_fstat(s->fd, &st) == 0)
 		s->limit = st.st_size;
 	s->watch = log_watch_free(s->watch);
 	s->state = TEE_READY;
@@ -580,8 +580,8 @@ void tee_mark(struct tee *t)
 			continue;
 		if (log_fs_fstat(s->fd, &st) == 0 && st.st_size > s->offset)
 			s->target += st.st_size - s->offset;
-		for (struct tee_segment *seg = s->segments; seg; seg = seg->next)
-			if (log_fs_fstat(seg->fd, &st) == 0)
+		for (struct tee_newer_file *file = s->newer; file; file = file->next)
+			if (log_fs_fstat(file->fd, &st) == 0)
 				s->target += st.st_size;
 		s->state = TEE_READY;
 	}

@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * Follows log files while they are written, and hands their lines to the console and to filters.
- * The files are the buffer: nothing is read while the console has no room, so no line is lost and
- * no worker waits. An idle file costs nothing; a busy one is read at most every TEE_BATCH_MS, in
- * blocks, with its inotify watch off meanwhile, so that neither the worker nor the agent pays for
- * each line. Several streams share one console, which keeps their lines apart.
+ * Follows log files while they are written, and hands their lines to the console and to filtered
+ * copies. The files are the buffer: nothing is read while the console has no room, so no line is
+ * lost and no worker waits. An idle file costs nothing; a busy one is read at most every
+ * TEE_BATCH_MS, in blocks, with its inotify watch off meanwhile, so that neither the worker nor the
+ * agent pays for each line. Several streams share one console, which keeps their lines apart.
  */
 
 #include "agent/logs/console.h"
-#include "agent/logs/filter.h"
+#include "agent/logs/filtered_copy.h"
 #include "common/base/cleanup.h"
 #include "common/loop/loop.h"
 
@@ -34,11 +34,11 @@ struct tee_options {
 	int rank; /* for events */
 	int std;  /* which console: 0 or 1 */
 	bool to_console;
-	const char *prefix;	   /* copied */
-	bool colour;		   /* the prefix, where the console is a terminal */
-	struct log_filter *filter; /* referenced; NULL: none */
-	bool stamped;		   /* lines begin with a stamp, which is not shown */
-	const char *path; /* copied; to notice when the file vanishes; NULL: do not watch */
+	const char *prefix;    /* copied */
+	bool colour;	       /* the prefix, where the console is a terminal */
+	struct log_copy *copy; /* referenced; NULL: none */
+	bool stamped;	       /* lines begin with a stamp, which is not shown */
+	const char *path;      /* copied; to notice when the file vanishes; NULL: do not watch */
 };
 
 /* console may be NULL. */

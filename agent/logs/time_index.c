@@ -11,11 +11,10 @@
 #include "agent/files/file_system.h"
 #include "agent/files/inotify.h"
 #include "agent/logs/disk_reserve.h"
+#include "agent/logs/parts.h"
 
 #include <endian.h>
 #include <errno.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,22 +41,13 @@ struct log_indexes {
 	struct log_index *all;
 };
 
-char *log_index_path(const char *path, char *buf, size_t size)
-{
-	size_t n = strlen(path);
-
-	if (n < 4 || n + 1 > size || strcmp(path + n - 4, ".log") != 0)
-		return NULL;
-	memcpy(buf, path, n - 3);
-	memcpy(buf + n - 3, "idx", 4);
-	return buf;
-}
-
-int log_index_append(const char *path, off_t offset, uint64_t real_us)
+void log_index_append(const char *path, off_t offset, uint64_t real_us)
 {
 	const uint64_t record[2] = { htole64(offset), htole64(real_us) };
+	char name[PATH_MAX];
 
-	return log_fs_append(path, record, sizeof(record), 0640);
+	if (log_parts_beside(path, "idx", 0, name))
+		log_fs_append(name, record, sizeof(record), 0640);
 }
 
 /* False when the file is gone (reported once; nothing is left to index), or cannot be reached now.
@@ -119,14 +109,6 @@ static bool check_space(struct log_index *i)
 	return i->full;
 }
 
-static void add_record(struct log_index *i, off_t offset, uint64_t us)
-{
-	char buf[PATH_MAX];
-
-	if (log_index_path(i->path, buf, sizeof(buf)))
-		log_index_append(buf, offset, us);
-}
-
 static uint64_t modified_us(const struct stat *st)
 {
 	return (uint64_t)st->st_mtim.tv_sec * 1000000 + st->st_mtim.tv_nsec / 1000;
@@ -148,7 +130,7 @@ static void open_second(struct log_index *i, const struct stat *st)
 	uint64_t now = loop_real_us(), us = modified_us(st);
 
 	i->began_us = us <= now && (i->own_clock || is_fresh(st, now)) ? us : now;
-	add_record(i, i->size, i->began_us);
+	log_index_append(i->path, i->size, i->began_us);
 }
 
 static void on_watch(void *arg, int what)
@@ -170,7 +152,7 @@ static void close_second(struct log_index *i, const struct stat *st)
 {
 	uint64_t now = loop_real_us(), us = modified_us(st) + LOG_INDEX_TICK_US;
 
-	add_record(i, st->st_size, us > i->began_us && us < now ? us : now);
+	log_index_append(i->path, st->st_size, us > i->began_us && us < now ? us : now);
 }
 
 static void check_index(struct log_index *i, uint64_t now)
@@ -304,20 +286,23 @@ static void add_entry(struct log_index_table *t, int64_t offset, int64_t time_us
 	t->entries[t->n++] = (struct log_index_entry){ .offset = offset, .time_us = time_us };
 }
 
-int log_index_load(const char *path, struct log_index_table *ret)
+void log_index_load(const char *path, int number, struct log_index_table *ret)
 {
-	_cleanup_log_fd_ int fd = log_fs_open(path, O_RDONLY, 0);
+	_cleanup_log_fd_ int fd = -1;
 	struct log_index_entry *e;
+	char name[PATH_MAX];
 	struct stat st;
 	size_t n, got = 0;
 
 	*ret = (struct log_index_table){ 0 };
+	if (log_parts_beside(path, "idx", number, name))
+		fd = log_fs_open(name, O_RDONLY, 0);
 	if (fd < 0 || log_fs_fstat(fd, &st) < 0 || st.st_size < LOG_INDEX_RECORD)
-		return 0;
+		return;
 	n = st.st_size / LOG_INDEX_RECORD;
 	e = malloc(n * sizeof(*e));
 	if (!e)
-		return -ENOMEM;
+		return;
 	while (got < n * sizeof(*e)) {
 		ssize_t r = log_fs_pread(fd, (char *)e + got, n * sizeof(*e) - got, got);
 
@@ -329,7 +314,6 @@ int log_index_load(const char *path, struct log_index_table *ret)
 	for (size_t i = 0; i < got / sizeof(*e); i++)
 		add_entry(ret, (int64_t)le64toh((uint64_t)e[i].offset),
 			(int64_t)le64toh((uint64_t)e[i].time_us));
-	return 0;
 }
 
 void log_index_table_fini(struct log_index_table *t)
@@ -375,6 +359,13 @@ int64_t log_index_time(const struct log_index_table *t, int64_t offset, int64_t 
 	*ret_range_us = i < t->n ? t->entries[i].time_us - t->entries[i - 1].time_us
 				 : LOG_INDEX_EVERY_MS * 1000;
 	return t->entries[i - 1].time_us;
+}
+
+int64_t log_index_next(const struct log_index_table *t, int64_t offset)
+{
+	size_t i = upper_bound(t, offset, false);
+
+	return i < t->n ? t->entries[i].offset : INT64_MAX;
 }
 
 int64_t log_index_order(const struct log_index_table *t, int64_t offset)

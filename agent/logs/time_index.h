@@ -43,11 +43,8 @@ _must_check_ int log_index_add(
 /* The caller knows that the worker is gone: records the end, and frees the index. */
 struct log_index *log_index_free(struct log_index *i);
 
-/* "stdout.log" -> "stdout.idx", in buf. Returns buf, or NULL when it does not fit. */
-char *log_index_path(const char *path, char *buf, size_t size);
-
-/* Adds a record to the index file at path. Returns 0 or a negative errno. */
-int log_index_append(const char *path, off_t offset, uint64_t real_us);
+/* Adds a record to the index of the live log file at path. */
+void log_index_append(const char *path, off_t offset, uint64_t real_us);
 
 /* An index as read from its file, for finding places. */
 struct log_index_table {
@@ -57,8 +54,9 @@ struct log_index_table {
 	size_t n;
 };
 
-/* Reads the index file. A missing one is empty; a broken one ends where it is broken. -ENOMEM. */
-_must_check_ int log_index_load(const char *path, struct log_index_table *ret);
+/* Reads the index of part number of the log at path; 0: of the live file. Without one, or without
+ * memory, ret is empty; a broken one ends where it is broken. */
+void log_index_load(const char *path, int number, struct log_index_table *ret);
 void log_index_table_fini(struct log_index_table *t);
 
 /* The first offset at which there may be bytes written at time_us or later. */
@@ -66,6 +64,8 @@ int64_t log_index_since(const struct log_index_table *t, int64_t time_us);
 /* The earliest time at which the byte at offset can have been written; -1: not known. It was
  * written at most *ret_range_us after that. */
 int64_t log_index_time(const struct log_index_table *t, int64_t offset, int64_t *ret_range_us);
+/* The offset of the first record behind offset, INT64_MAX without one. */
+int64_t log_index_next(const struct log_index_table *t, int64_t offset);
 /* A time by which the line at offset can be sorted among lines of other logs; -1: not known. Where
  * the index is coarser than LOG_INDEX_BURST_US the bytes count as spread evenly over the time;
  * shorter intervals are one burst and stay together. */

@@ -181,14 +181,14 @@ static int open_tee(struct logs *l, struct log_worker *w, int std, const char *p
 		.to_console = plan->tee,
 		.prefix = prefix,
 		.colour = wants_colour(),
-		.filter = plan->copy ? l->copies[std] : NULL,
+		.copy = plan->copy ? l->copies[std] : NULL,
 		.stamped = w->stamped && s->path,
 		.path = direct ? s->path : NULL,
 	};
 	struct stat st = { 0 };
 	int fd = -1, r;
 
-	if (!l->tee || (!plan->tee && !opt.filter))
+	if (!l->tee || (!plan->tee && !opt.copy))
 		return 0;
 	if (s->path) {
 		fd = log_fs_open(s->path, O_RDONLY, 0);

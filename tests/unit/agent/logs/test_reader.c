@@ -2,7 +2,7 @@
 #include "agent/logs/reader.h"
 
 #include "agent/logs/dirs.h"
-#include "agent/logs/file.h"
+#include "agent/logs/log_file.h"
 #include "agent/logs/time_index.h"
 #include "agent/logs/zstd.h"
 #include "tests/unit/child.h"
@@ -301,19 +301,19 @@ END_TEST
 
 START_TEST(a_line_with_an_uncertain_time_has_a_range)
 {
-	const char *idx;
+	const char *path;
 
 	rank_dir(0, 0, false);
 	rank_dir(0, 1, false);
 	say("attempt_0/0/stdout.log", "a\nb\nc\n");
 	say("attempt_0/1/stdout.log", "d\ne\n");
-	idx = logtest_path(&t, "attempt_0/0/stdout.idx");
-	ck_assert_int_eq(log_index_append(idx, 0, 100000000), 0);
-	ck_assert_int_eq(log_index_append(idx, 2, 100400000), 0);
-	ck_assert_int_eq(log_index_append(idx, 4, 101400000), 0);
-	ck_assert_int_eq(log_index_append(idx, 4, 300000000), 0);
-	idx = logtest_path(&t, "attempt_0/1/stdout.idx");
-	ck_assert_int_eq(log_index_append(idx, 2, 200000000), 0);
+	path = logtest_path(&t, "attempt_0/0/stdout.log");
+	log_index_append(path, 0, 100000000);
+	log_index_append(path, 2, 100400000);
+	log_index_append(path, 4, 101400000);
+	log_index_append(path, 4, 300000000);
+	path = logtest_path(&t, "attempt_0/1/stdout.log");
+	log_index_append(path, 2, 200000000);
 	/* The time of d is not known. */
 	ck_assert_str_eq(read_all("{}"), "1:o:d|0:o:a|0:o:b|1:o:e|0:o:c|");
 	for (size_t i = 0; i < 5; i++) {
@@ -374,22 +374,19 @@ END_TEST
 START_TEST(lines_of_one_second_alternate_between_ranks)
 {
 	for (int rank = 0; rank < 2; rank++) {
-		char log[64], idx[64];
+		char log[64];
 		int64_t begin = 100000000 + rank * 20000;
 
 		rank_dir(0, rank, false);
 		snprintf(log, sizeof(log), "attempt_0/%d/stdout.log", rank);
-		snprintf(idx, sizeof(idx), "attempt_0/%d/stdout.idx", rank);
 		say(log, "step 1\nstep 2\nstep 3\nstep 4\n");
-		ck_assert_int_eq(log_index_append(logtest_path(&t, idx), 0, begin), 0);
-		ck_assert_int_eq(log_index_append(logtest_path(&t, idx), 28, begin + 900000), 0);
+		log_index_append(logtest_path(&t, log), 0, begin);
+		log_index_append(logtest_path(&t, log), 28, begin + 900000);
 	}
 	/* Lines that one rank wrote at once stay together. */
 	say("attempt_0/0/stderr.log", "Traceback\n  a\nError\n");
-	ck_assert_int_eq(
-		log_index_append(logtest_path(&t, "attempt_0/0/stderr.idx"), 0, 100300000), 0);
-	ck_assert_int_eq(
-		log_index_append(logtest_path(&t, "attempt_0/0/stderr.idx"), 20, 100310000), 0);
+	log_index_append(logtest_path(&t, "attempt_0/0/stderr.log"), 0, 100300000);
+	log_index_append(logtest_path(&t, "attempt_0/0/stderr.log"), 20, 100310000);
 	ck_assert_str_eq(read_all("{}"),
 		"0:o:step 1|1:o:step 1|0:o:step 2|1:o:step 2|0:e:Traceback|0:e:  a|0:e:Error|"
 		"0:o:step 3|1:o:step 3|0:o:step 4|1:o:step 4|");
@@ -413,16 +410,16 @@ END_TEST
 
 START_TEST(the_index_chooses_lines_within_a_second)
 {
-	const char *idx;
+	const char *path;
 
 	rank_dir(0, 0, false);
 	say("attempt_0/0/stdout.log", "one\ntwo\nthree\n");
-	idx = logtest_path(&t, "attempt_0/0/stdout.idx");
-	ck_assert_int_eq(log_index_append(idx, 0, 100000000), 0);
-	ck_assert_int_eq(log_index_append(idx, 4, 100000000), 0);
-	ck_assert_int_eq(log_index_append(idx, 4, 200000000), 0);
-	ck_assert_int_eq(log_index_append(idx, 8, 200900000), 0);
-	ck_assert_int_eq(log_index_append(idx, 8, 300000000), 0);
+	path = logtest_path(&t, "attempt_0/0/stdout.log");
+	log_index_append(path, 0, 100000000);
+	log_index_append(path, 4, 100000000);
+	log_index_append(path, 4, 200000000);
+	log_index_append(path, 8, 200900000);
+	log_index_append(path, 8, 300000000);
 	ck_assert_str_eq(read_all("{\"since_us\":200000000}"), "0:o:two|0:o:three|");
 	ck_assert_str_eq(read_all("{\"since_us\":250000000}"), "0:o:three|");
 	ck_assert_str_eq(read_all("{\"until_us\":250000000}"), "0:o:one|0:o:two|");

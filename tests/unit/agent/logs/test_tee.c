@@ -72,11 +72,11 @@ static const char *name_of(int rank)
 }
 
 /* A file that a worker of this rank would write, and its follower. */
-static struct tee_stream *follow(int rank, struct log_filter *filter)
+static struct tee_stream *follow(int rank, struct log_copy *copy)
 {
 	char prefix[32];
 	struct tee_options opt = {
-		.rank = rank, .std = 0, .to_console = true, .prefix = prefix, .filter = filter
+		.rank = rank, .std = 0, .to_console = true, .prefix = prefix, .copy = copy
 	};
 	struct tee_stream *s;
 	const char *path = logtest_path(&t, name_of(rank));
@@ -356,21 +356,21 @@ START_TEST(a_console_that_stands_still_does_not_keep_rotated_files_for_ever)
 }
 END_TEST
 
-static void on_filter(void *arg, const char *path, int error)
+static void on_copy_failed(void *arg, const char *path, int error)
 {
 	snprintf(events, sizeof(events), "%s", strerror(error));
 }
 
-START_TEST(a_filter_copies_whole_lines_with_one_of_its_texts)
+START_TEST(a_filtered_copy_has_whole_lines_with_one_of_its_texts)
 {
 	char *texts[] = { (char *)"2", (char *)"err", NULL };
-	struct log_filter *filter;
+	struct log_copy *copy;
 	char text[4096];
 
 	ck_assert_int_eq(
-		log_filter_new(logtest_path(&t, "filtered"), texts, on_filter, NULL, &filter), 0);
+		log_copy_new(logtest_path(&t, "filtered"), texts, on_copy_failed, NULL, &copy), 0);
 	for (int rank = 0; rank < 3; rank++)
-		follow(rank, filter);
+		follow(rank, copy);
 	for (int i = 0; i < 20; i++) {
 		for (int rank = 0; rank < 3; rank++) {
 			char line[16];
@@ -395,7 +395,7 @@ START_TEST(a_filter_copies_whole_lines_with_one_of_its_texts)
 	}
 	ck_assert_ptr_nonnull(strstr(text, "[0]error\n"));
 	ck_assert_uint_eq(strlen(text), 3 * strlen("[0]2\n[0]12\n") + strlen("[0]error\n"));
-	log_filter_unref(filter);
+	log_copy_unref(copy);
 }
 END_TEST
 
@@ -473,7 +473,7 @@ int main(void)
 	tcase_add_test(c, a_closed_console_ends_the_following_only);
 	tcase_add_test(c, rotated_files_are_read_one_after_the_other);
 	tcase_add_test(c, a_console_that_stands_still_does_not_keep_rotated_files_for_ever);
-	tcase_add_test(c, a_filter_copies_whole_lines_with_one_of_its_texts);
+	tcase_add_test(c, a_filtered_copy_has_whole_lines_with_one_of_its_texts);
 	tcase_add_test(c, bytes_that_are_fed_need_no_file);
 	tcase_add_test(c, a_mark_is_reached_when_all_was_handed_out);
 	tcase_add_test(c, a_busy_file_is_read_at_intervals);

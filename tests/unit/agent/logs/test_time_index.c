@@ -2,6 +2,7 @@
 #include "agent/logs/time_index.h"
 
 #include "agent/logs/disk_reserve.h"
+#include "agent/logs/parts.h"
 #include "tests/unit/logtest.h"
 
 #include <check.h>
@@ -45,17 +46,23 @@ static int64_t range;
 static size_t load(const char *name)
 {
 	log_index_table_fini(&table);
-	ck_assert_int_eq(log_index_load(logtest_path(&t, name), &table), 0);
+	log_index_load(logtest_path(&t, name), 0, &table);
 	return table.n;
 }
 
 START_TEST(an_index_lies_beside_its_log)
 {
-	char buf[16];
+	char buf[PATH_MAX], deep[PATH_MAX];
 
-	ck_assert_str_eq(log_index_path("/a/stdout.log", buf, sizeof(buf)), "/a/stdout.idx");
-	ck_assert_ptr_null(log_index_path("/a/stdout", buf, sizeof(buf)));
-	ck_assert_ptr_null(log_index_path("/a/b/c/stdout.log", buf, sizeof(buf)));
+	ck_assert(log_parts_beside("/a/stdout.log", "idx", 0, buf));
+	ck_assert_str_eq(buf, "/a/stdout.idx");
+	ck_assert(log_parts_beside("/a/stdout.log", "idx", 12, buf));
+	ck_assert_str_eq(buf, "/a/stdout.idx.12");
+	ck_assert(!log_parts_beside("/a/stdout", "idx", 0, buf));
+	memset(deep, 'd', sizeof(deep));
+	strcpy(deep + sizeof(deep) - sizeof(".log"), ".log");
+	ck_assert(log_parts_beside(deep, "idx", 0, buf));
+	ck_assert(!log_parts_beside(deep, "idx", 1, buf));
 }
 END_TEST
 
@@ -64,11 +71,11 @@ START_TEST(a_place_is_found_by_time_and_a_time_by_place)
 	static const struct {
 		int64_t offset, time_s;
 	} in[] = { { 0, 100 }, { 50, 101 }, { 80, 102 }, { 80, 200 }, { 90, 300 } };
-	const char *path = logtest_path(&t, "x.idx");
+	const char *path = logtest_path(&t, "x.log");
 
 	for (int i = 0; i < 5; i++)
-		ck_assert_int_eq(log_index_append(path, in[i].offset, in[i].time_s * 1000000), 0);
-	ck_assert_uint_eq(load("x.idx"), 5);
+		log_index_append(path, in[i].offset, in[i].time_s * 1000000);
+	ck_assert_uint_eq(load("x.log"), 5);
 	ck_assert_int_eq(log_index_since(&table, 0), 0);
 	ck_assert_int_eq(log_index_since(&table, 100000000), 0);
 	/* The write began at 100, and may have lasted until 101. */
@@ -100,11 +107,11 @@ END_TEST
 
 START_TEST(lines_of_a_burst_stay_together)
 {
-	const char *path = logtest_path(&t, "x.idx");
+	const char *path = logtest_path(&t, "x.log");
 
-	ck_assert_int_eq(log_index_append(path, 0, 1000000), 0);
-	ck_assert_int_eq(log_index_append(path, 5000, 1000000 + LOG_INDEX_BURST_US - 1), 0);
-	ck_assert_uint_eq(load("x.idx"), 2);
+	log_index_append(path, 0, 1000000);
+	log_index_append(path, 5000, 1000000 + LOG_INDEX_BURST_US - 1);
+	ck_assert_uint_eq(load("x.log"), 2);
 	ck_assert_int_eq(log_index_order(&table, 0), 1000000);
 	ck_assert_int_eq(log_index_order(&table, 4999), 1000000);
 	log_index_table_fini(&table);
@@ -114,20 +121,20 @@ END_TEST
 
 START_TEST(a_clock_that_goes_back_and_a_truncated_file_do_no_harm)
 {
-	const char *path = logtest_path(&t, "x.idx");
+	const char *path = logtest_path(&t, "x.log");
 
 	log_index_append(path, 0, 1000);
 	log_index_append(path, 10, 500);
 	log_index_append(path, 20, 2000);
-	ck_assert_uint_eq(load("x.idx"), 3);
+	ck_assert_uint_eq(load("x.log"), 3);
 	ck_assert_int_eq(log_index_time(&table, 10, &range), 1000);
 	log_index_append(path, 5, 3000);
 	log_index_append(path, 6, 4000);
-	ck_assert_uint_eq(load("x.idx"), 2);
+	ck_assert_uint_eq(load("x.log"), 2);
 	ck_assert_int_eq(log_index_time(&table, 5, &range), 3000);
 	/* A record that was cut off by a crash. */
-	ck_assert_int_eq(truncate(path, 4 * LOG_INDEX_RECORD + 7), 0);
-	ck_assert_uint_eq(load("x.idx"), 1);
+	ck_assert_int_eq(truncate(logtest_path(&t, "x.idx"), 4 * LOG_INDEX_RECORD + 7), 0);
+	ck_assert_uint_eq(load("x.log"), 1);
 	log_index_table_fini(&table);
 }
 END_TEST
@@ -155,7 +162,7 @@ START_TEST(a_file_that_grows_gets_two_records_a_second)
 	logtest_say(fd, "within the second\n");
 	said = loop_real_us() + LOG_INDEX_TICK_US;
 	loop_run_once(t.loop, false);
-	ck_assert_uint_eq(load("stdout.idx"), 1);
+	ck_assert_uint_eq(load("stdout.log"), 1);
 	ck_assert_int_eq(table.entries[0].offset, 8);
 	ck_assert_int_ge(table.entries[0].time_us, (int64_t)before);
 	/* The second is over: the next write is the next record. */
@@ -164,7 +171,7 @@ START_TEST(a_file_that_grows_gets_two_records_a_second)
 	LOGTEST_UNTIL(&t, over);
 	loop_timer_free(timer);
 	logtest_say(fd, "later\n");
-	LOGTEST_UNTIL(&t, load("stdout.idx") == 3);
+	LOGTEST_UNTIL(&t, load("stdout.log") == 3);
 	ck_assert_int_eq(table.entries[1].offset, 8 + 4 + 18);
 	ck_assert_int_eq(table.entries[2].offset, 8 + 4 + 18);
 	ck_assert_int_ge(table.entries[2].time_us - table.entries[0].time_us, 900000);
@@ -172,7 +179,7 @@ START_TEST(a_file_that_grows_gets_two_records_a_second)
 	ck_assert_int_le(table.entries[1].time_us, (int64_t)said);
 	/* The reserved blocks are free again, and the last second ends with its writer. */
 	log_index_free(index);
-	ck_assert_uint_eq(load("stdout.idx"), 4);
+	ck_assert_uint_eq(load("stdout.log"), 4);
 	ck_assert_int_eq(table.entries[3].offset, 8 + 4 + 18 + 6);
 	ck_assert_int_eq(fstat(fd, &st), 0);
 	ck_assert_int_lt(st.st_blocks, 64);
@@ -202,7 +209,7 @@ START_TEST(a_line_that_is_seen_late_has_the_time_of_a_new_file)
 	ck_assert_int_eq(log_index_add(set, path, 5, &index), 0);
 	logtest_say(fd, "one\n");
 	set_age(fd, 5);
-	LOGTEST_UNTIL(&t, load("stdout.idx") == 1);
+	LOGTEST_UNTIL(&t, load("stdout.log") == 1);
 	if (_i == 0)
 		ck_assert_int_le(table.entries[0].time_us, before - 3000000);
 	else
@@ -225,7 +232,7 @@ START_TEST(lines_written_just_before_the_end_have_a_time)
 	ck_assert_int_eq(fclose(f), 0);
 	/* The loop does not run between the write and the end. */
 	log_index_free(i);
-	ck_assert_uint_eq(load("stdout.idx"), 2);
+	ck_assert_uint_eq(load("stdout.log"), 2);
 	ck_assert_int_gt(log_index_time(&table, 0, &range), before);
 	ck_assert_int_ge(table.entries[1].offset, 10);
 }

@@ -4,12 +4,12 @@
  * room (waiting), new ones queue up behind them, up to the limit; beyond it they are dropped and
  * counted, until all that waited is on the disk.
  */
-#include "agent/logs/file.h"
+#include "agent/logs/log_file.h"
 
 #include "agent/files/file_system.h"
 #include "agent/logs/dirs.h"
+#include "agent/logs/part_counts.h"
 #include "agent/logs/parts.h"
-#include "agent/logs/segments.h"
 #include "agent/logs/time_index.h"
 #include "agent/logs/timestamp.h"
 
@@ -161,19 +161,11 @@ static int file_put_stamped(struct log_file *f, const char *data, size_t len, ui
 	return r < 0 ? r : file_put(f, block, used, input);
 }
 
-static void add_index(struct log_file *f, uint64_t real_us)
-{
-	char idx[PATH_MAX];
-
-	if (log_index_path(f->path, idx, sizeof(idx)))
-		log_index_append(idx, f->size, real_us);
-}
-
 /* Ends the index's present second with the time of the last write. */
 static void close_index(struct log_file *f)
 {
 	if (f->indexed_us && !log_file_full(f))
-		add_index(f, f->written_us);
+		log_index_append(f->path, f->size, f->written_us);
 	f->indexed_us = 0;
 }
 
@@ -184,7 +176,7 @@ static int file_put_text(struct log_file *f, const char *data, size_t len, uint6
 	if (real_us - f->indexed_us >= INDEX_EVERY_US && !log_file_full(f)) {
 		close_index(f);
 		f->indexed_us = real_us;
-		add_index(f, real_us);
+		log_index_append(f->path, f->size, real_us);
 	}
 	f->written_us = real_us;
 	f->mid = data[len - 1] != '\n';
@@ -202,8 +194,8 @@ static int close_part(struct log_file *f)
 	r = log_fs_rename(f->path, name);
 	if (r < 0)
 		return r;
-	if (log_index_path(f->path, idx, sizeof(idx)) &&
-		snprintf(idx_to, sizeof(idx_to), "%s.%d", idx, f->number) < (int)sizeof(idx_to) &&
+	if (log_parts_beside(f->path, "idx", 0, idx) &&
+		log_parts_beside(f->path, "idx", f->number, idx_to) &&
 		log_fs_rename(idx, idx_to) < 0)
 		log_fs_unlink(idx);
 	f->number++;
@@ -235,7 +227,7 @@ static void prune_parts(struct log_file *f)
 {
 	int keep = f->opt.keep > 1 ? f->opt.keep : 1;
 
-	log_segments_prune(f->path, f->head + 1, f->number - 1 - keep);
+	log_parts_prune(f->path, f->head + 1, f->number - 1 - keep);
 }
 
 static int open_live(struct log_file *f)
@@ -280,7 +272,7 @@ static void rotate_file(struct log_file *f)
 	}
 	f->mid = false;
 	f->last = '\n';
-	log_parts_add(f->path, f->number - 1, lines, size);
+	log_part_counts_add(f->path, f->number - 1, lines, size);
 	compress_part(f);
 	prune_parts(f);
 	report_rotated(f);
@@ -390,17 +382,17 @@ int log_file_retry(struct log_file *f, uint64_t real_us)
 int log_file_new(const struct log_file_options *opt, struct log_file **ret)
 {
 	struct log_file *f = calloc(1, sizeof(*f));
-	struct log_segments s = { 0 };
+	struct log_parts s = { 0 };
 	int r;
 
 	if (!f)
 		return -ENOMEM;
 	*f = (struct log_file){ .opt = *opt, .fd = -1, .number = 1, .last = '\n' };
 	f->path = strdup(opt->path);
-	r = f->path ? log_segments_list(f->path, &s) : -ENOMEM;
+	r = f->path ? log_parts_list(f->path, &s) : -ENOMEM;
 	if (r == 0 && s.n > 0)
 		f->number = s.numbers[s.n - 1] + 1;
-	log_segments_fini(&s);
+	log_parts_fini(&s);
 	if (r == 0)
 		r = open_live(f);
 	if (r == 0 && f->size > 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/logs/file.h"
+#include "agent/logs/log_file.h"
 
-#include "agent/logs/segments.h"
+#include "agent/logs/parts.h"
 #include "agent/logs/timestamp.h"
 #include "agent/logs/zstd.h"
 #include "tests/unit/logtest.h"
@@ -127,14 +127,14 @@ END_TEST
 
 static char *parts(void)
 {
-	struct log_segments s;
+	struct log_parts s;
 	static char list[256];
 
 	list[0] = '\0';
-	ck_assert_int_eq(log_segments_list(logtest_path(&t, "stdout.log"), &s), 0);
+	ck_assert_int_eq(log_parts_list(logtest_path(&t, "stdout.log"), &s), 0);
 	for (size_t i = 0; i < s.n; i++)
 		sprintf(list + strlen(list), "%d ", s.numbers[i]);
-	log_segments_fini(&s);
+	log_parts_fini(&s);
 	return list;
 }
 
@@ -322,7 +322,7 @@ START_TEST(closed_parts_are_compressed_by_children)
 	ck_assert_int_eq(done, 4);
 	ck_assert_str_eq(parts(), "1 2 3 4 ");
 	for (int i = 1; i <= 4; i++) {
-		fd = log_segments_open(logtest_path(&t, "stdout.log"), i, &compressed);
+		fd = log_parts_open(logtest_path(&t, "stdout.log"), i, &compressed);
 		ck_assert_int_ge(fd, 0);
 		ck_assert(compressed);
 		ck_assert_int_eq(log_zstd_new(fd, &z), 0);
