@@ -29,7 +29,7 @@ struct log_watch {
 	void *arg;
 };
 
-/* The only one of the process; it exists while there are watches or holds. */
+/* The only one of the process; it exists while there are watches or references. */
 static struct watcher {
 	struct loop *loop;
 	int fd; /* -1: without inotify */
@@ -38,7 +38,7 @@ static struct watcher {
 	struct log_watch *all;
 } * watcher;
 
-static int watcher_holds;
+static int watcher_refs;
 
 static uint32_t watch_mask(int events)
 {
@@ -143,7 +143,7 @@ static void watcher_free(void)
 
 static void watcher_done(void)
 {
-	if (watcher && !watcher->all && !watcher_holds)
+	if (watcher && !watcher->all && !watcher_refs)
 		watcher_free();
 }
 
@@ -171,14 +171,14 @@ static int watcher_new(struct loop *loop)
 	return r;
 }
 
-void log_watch_hold(void)
+void log_watcher_ref(void)
 {
-	watcher_holds++;
+	watcher_refs++;
 }
 
-void log_watch_release(void)
+void log_watcher_unref(void)
 {
-	watcher_holds--;
+	watcher_refs--;
 	watcher_done();
 }
 

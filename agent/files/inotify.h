@@ -34,11 +34,11 @@ struct log_watch *log_watch_free(struct log_watch *w);
 
 /*
  * Keeps the inotify descriptor open while there is no watch: closing it takes some ten milliseconds
- * in the kernel, which a restart of the group must not pay. Each hold needs a release before the
- * loop is freed.
+ * in the kernel, which a restart of the group must not pay. Each call of the first needs one of the
+ * second before the loop is freed.
  */
-void log_watch_hold(void);
-void log_watch_release(void);
+void log_watcher_ref(void);
+void log_watcher_unref(void);
 
 /* Changes the events; fd: as in log_watch_new(). Changes made while an event was off are not
  * reported, so look at the file afterwards. */

@@ -20,14 +20,15 @@
 
 #define MAX_CHILDREN 2
 
-struct job {
-	struct job *next;
+/* The compression of one file. */
+struct compression {
+	struct compression *next;
 	pid_t pid; /* 0: waits for its turn */
 	char path[];
 };
 
 struct log_compress {
-	struct job *jobs; /* in order */
+	struct compression *queue; /* in order */
 	int running;
 };
 
@@ -63,7 +64,7 @@ static int replace_plain_file(struct log_fs_op *op)
 	return unlink(from);
 }
 
-static void finish_job(const struct job *j, bool ok)
+static void finish_compression(const struct compression *j, bool ok)
 {
 	size_t n = strlen(j->path) + 1;
 	struct replace_op *f = calloc(1, sizeof(*f) + n);
@@ -99,11 +100,11 @@ static void run_child(const char *path, pid_t parent)
 	_exit(log_zstd_compress(path, to) < 0);
 }
 
-static void start_jobs(struct log_compress *c)
+static void start_children(struct log_compress *c)
 {
 	pid_t self = getpid();
 
-	for (struct job *j = c->jobs; j && c->running < MAX_CHILDREN; j = j->next) {
+	for (struct compression *j = c->queue; j && c->running < MAX_CHILDREN; j = j->next) {
 		if (j->pid)
 			continue;
 		j->pid = fork();
@@ -122,7 +123,7 @@ static void start_jobs(struct log_compress *c)
 void log_compress_add(struct log_compress *c, const char *path)
 {
 	size_t n = strlen(path) + 1;
-	struct job *j, **p;
+	struct compression *j, **p;
 
 	if (!HAVE_ZSTD || n + 16 > PATH_MAX)
 		return;
@@ -132,17 +133,17 @@ void log_compress_add(struct log_compress *c, const char *path)
 	j->next = NULL;
 	j->pid = 0;
 	memcpy(j->path, path, n);
-	for (p = &c->jobs; *p; p = &(*p)->next)
+	for (p = &c->queue; *p; p = &(*p)->next)
 		;
 	*p = j;
-	start_jobs(c);
+	start_children(c);
 }
 
 size_t log_compress_pids(const struct log_compress *c, pid_t *pids, size_t max)
 {
 	size_t n = 0;
 
-	for (const struct job *j = c->jobs; j && n < max; j = j->next)
+	for (const struct compression *j = c->queue; j && n < max; j = j->next)
 		if (j->pid)
 			pids[n++] = j->pid;
 	return n;
@@ -150,16 +151,16 @@ size_t log_compress_pids(const struct log_compress *c, pid_t *pids, size_t max)
 
 bool log_compress_exited(struct log_compress *c, pid_t pid, bool ok)
 {
-	for (struct job **p = &c->jobs; pid > 0 && *p; p = &(*p)->next) {
-		struct job *j = *p;
+	for (struct compression **p = &c->queue; pid > 0 && *p; p = &(*p)->next) {
+		struct compression *j = *p;
 
 		if (j->pid != pid)
 			continue;
 		*p = j->next;
 		c->running--;
-		finish_job(j, ok);
+		finish_compression(j, ok);
 		free(j);
-		start_jobs(c);
+		start_children(c);
 		return true;
 	}
 	return false;
@@ -167,15 +168,15 @@ bool log_compress_exited(struct log_compress *c, pid_t pid, bool ok)
 
 struct log_compress *log_compress_free(struct log_compress *c)
 {
-	while (c && c->jobs) {
-		struct job *j = c->jobs;
+	while (c && c->queue) {
+		struct compression *j = c->queue;
 
-		c->jobs = j->next;
+		c->queue = j->next;
 		if (j->pid) {
 			kill(j->pid, SIGKILL);
 			while (waitpid(j->pid, NULL, 0) < 0 && errno == EINTR)
 				;
-			finish_job(j, false);
+			finish_compression(j, false);
 		}
 		free(j);
 	}

@@ -24,7 +24,7 @@
 /* A write that failed with a full disk or a passing error is tried again after this time. */
 #define RETRY_MS 1000
 
-enum out_kind { OUT_OWN, OUT_SOCKET, OUT_FILE, OUT_POLL };
+enum out_kind { OUT_WRITE, OUT_SOCKET, OUT_POLL };
 
 struct out {
 	struct console *console;
@@ -99,8 +99,7 @@ static ssize_t write_some(struct out *o)
 			return -1;
 		}
 		return write(o->fd, p, n < 4096 ? n : 4096);
-	case OUT_OWN:
-	case OUT_FILE:
+	case OUT_WRITE:
 		break;
 	}
 	return write(o->fd, p, n);
@@ -176,7 +175,7 @@ static int out_init(struct out *o, struct console *c, int fd)
 	struct stat st;
 	int r;
 
-	*o = (struct out){ .console = c, .fd = fd, .own_fd = -1, .kind = OUT_FILE };
+	*o = (struct out){ .console = c, .fd = fd, .own_fd = -1, .kind = OUT_WRITE };
 	r = loop_timer_new(c->loop, on_retry, o, &o->retry);
 	if (r < 0)
 		return r;
@@ -192,9 +191,10 @@ static int out_init(struct out *o, struct console *c, int fd)
 		o->kind = OUT_SOCKET;
 	} else {
 		o->own_fd = open_own(fd);
-		o->kind = o->own_fd >= 0 ? OUT_OWN : OUT_POLL;
 		if (o->own_fd >= 0)
 			o->fd = o->own_fd;
+		else
+			o->kind = OUT_POLL;
 	}
 	/* epoll refuses /dev/null, which never blocks a writer. */
 	r = loop_fd_new(c->loop, o->fd, 0, on_writable, o, &o->writable);

@@ -163,7 +163,7 @@ int log_dirs_open_append(const char *path)
 	return log_fs_open(path, O_WRONLY | O_APPEND | O_CREAT, 0640);
 }
 
-void log_dirs_keep_error_file(const char *path)
+void log_dirs_move_error_file(const char *path)
 {
 	char other[PATH_MAX];
 	struct stat st;

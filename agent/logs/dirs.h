@@ -37,8 +37,8 @@ void log_dirs_read_worker(const char *dir, int local_rank, struct log_worker_inf
 /* Opens for appending, 0640, never through a link. Returns a descriptor or a negative errno. */
 _must_check_ int log_dirs_open_append(const char *path);
 
-/* Renames <dir>/error.json, which an earlier process wrote, to error.json.1, .2 and so on. */
-void log_dirs_keep_error_file(const char *path);
+/* Renames the error.json at path, which an earlier process wrote, to error.json.1, .2 and so on. */
+void log_dirs_move_error_file(const char *path);
 
 /* The largest N of <dir>/attempt_N, or -1. */
 int log_dirs_last_attempt(const char *run_dir);

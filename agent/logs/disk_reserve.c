@@ -8,17 +8,17 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-struct space {
+struct disk_op {
 	struct log_fs_op op;
 	off_t reserved;
 	bool low;
 	char path[];
 };
 
-static struct log_fs_op *space_new(int (*fn)(struct log_fs_op *op), const char *path)
+static struct log_fs_op *disk_op_new(int (*fn)(struct log_fs_op *op), const char *path)
 {
 	size_t n = strlen(path) + 1;
-	struct space *s = calloc(1, sizeof(*s) + n);
+	struct disk_op *s = calloc(1, sizeof(*s) + n);
 
 	if (!s)
 		return NULL;
@@ -27,7 +27,7 @@ static struct log_fs_op *space_new(int (*fn)(struct log_fs_op *op), const char *
 	return &s->op;
 }
 
-static int reserve(int fd, off_t from, off_t len)
+static int reserve_blocks(int fd, off_t from, off_t len)
 {
 	struct statvfs vfs;
 
@@ -41,9 +41,9 @@ static int reserve(int fd, off_t from, off_t len)
 	return 0;
 }
 
-static int ahead(struct log_fs_op *op)
+static int do_reserve(struct log_fs_op *op)
 {
-	struct space *s = (struct space *)op;
+	struct disk_op *s = (struct disk_op *)op;
 	_cleanup_close_ int fd = safe_open(AT_FDCWD, s->path, O_WRONLY, 0);
 	struct stat st;
 	int r;
@@ -53,55 +53,55 @@ static int ahead(struct log_fs_op *op)
 	if (fstat(fd, &st) < 0)
 		return -errno;
 	/* At least half of the reservation is left. */
-	if (st.st_size + LOG_SPACE_BYTES / 2 <= s->reserved)
+	if (st.st_size + LOG_DISK_RESERVE_BYTES / 2 <= s->reserved)
 		return 0;
-	r = reserve(fd, st.st_size, LOG_SPACE_BYTES);
+	r = reserve_blocks(fd, st.st_size, LOG_DISK_RESERVE_BYTES);
 	if (r == 0)
-		s->reserved = st.st_size + LOG_SPACE_BYTES;
+		s->reserved = st.st_size + LOG_DISK_RESERVE_BYTES;
 	return r;
 }
 
-int log_space_ahead(const char *path, off_t *reserved)
+int log_disk_reserve(const char *path, off_t *reserved)
 {
-	_cleanup_(log_fs_op_freep) struct log_fs_op *op = space_new(ahead, path);
+	_cleanup_(log_fs_op_freep) struct log_fs_op *op = disk_op_new(do_reserve, path);
 	int r;
 
 	if (!op)
 		return -ENOMEM;
-	((struct space *)op)->reserved = *reserved;
+	((struct disk_op *)op)->reserved = *reserved;
 	r = log_fs_do(&op);
 	if (op)
-		*reserved = ((struct space *)op)->reserved;
+		*reserved = ((struct disk_op *)op)->reserved;
 	return r;
 }
 
-static int is_low(struct log_fs_op *op)
+static int do_is_low(struct log_fs_op *op)
 {
 	struct statvfs vfs;
 
-	return statvfs(((struct space *)op)->path, &vfs) == 0 && vfs.f_blocks > 0 &&
-	       (unsigned long long)vfs.f_bavail * vfs.f_frsize < LOG_SPACE_LOW;
+	return statvfs(((struct disk_op *)op)->path, &vfs) == 0 && vfs.f_blocks > 0 &&
+	       (unsigned long long)vfs.f_bavail * vfs.f_frsize < LOG_DISK_LOW_BYTES;
 }
 
-bool log_space_is_low(const char *path)
+bool log_disk_is_low(const char *path)
 {
-	_cleanup_(log_fs_op_freep) struct log_fs_op *op = space_new(is_low, path);
+	_cleanup_(log_fs_op_freep) struct log_fs_op *op = disk_op_new(do_is_low, path);
 
 	return op && log_fs_do(&op) > 0;
 }
 
-static int release(struct log_fs_op *op)
+static int do_release(struct log_fs_op *op)
 {
-	_cleanup_close_ int fd = safe_open(AT_FDCWD, ((struct space *)op)->path, O_WRONLY, 0);
+	_cleanup_close_ int fd = safe_open(AT_FDCWD, ((struct disk_op *)op)->path, O_WRONLY, 0);
 	struct stat st;
 
 	/* Truncating a file to its own size frees the blocks reserved behind it. */
 	return fd >= 0 && fstat(fd, &st) == 0 && ftruncate(fd, st.st_size) < 0 ? -errno : 0;
 }
 
-void log_space_release(const char *path)
+void log_disk_release(const char *path)
 {
-	struct log_fs_op *op = space_new(release, path);
+	struct log_fs_op *op = disk_op_new(do_release, path);
 
 	if (op)
 		log_fs_later(op);

@@ -5,8 +5,8 @@
  * Room on the disk for a log that a worker writes itself. When the disk is full such a write fails
  * in the worker (Python's print() raises), and the agent cannot help. So the agent reserves blocks
  * behind the end of the file before they are needed: when the disk fills up, the reservation fails
- * first, the agent reports it, and the worker can still write LOG_SPACE_BYTES. A worker whose
- * writes must never fail, however long the disk stays full, needs the pipe (max_size or
+ * first, the agent reports it, and the worker can still write LOG_DISK_RESERVE_BYTES. A worker
+ * whose writes must never fail, however long the disk stays full, needs the pipe (max_size or
  * timestamps).
  */
 
@@ -15,19 +15,19 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-enum { LOG_SPACE_BYTES = 1024 * 1024, LOG_SPACE_LOW = 32 * 1024 * 1024 };
+enum { LOG_DISK_RESERVE_BYTES = 1024 * 1024, LOG_DISK_LOW_BYTES = 32 * 1024 * 1024 };
 
 /*
- * Reserves LOG_SPACE_BYTES behind the end of the file at path. *reserved (0 at first) is where the
- * reservation ends. Returns 0, -ENOSPC or -EDQUOT when the disk is full, or another negative errno
- * of safe_open() and log_fs_do(). A file system that cannot reserve counts as successful unless it
- * is full.
+ * Reserves LOG_DISK_RESERVE_BYTES behind the end of the file at path. *reserved (0 at first) is
+ * where the reservation ends. Returns 0, -ENOSPC or -EDQUOT when the disk is full, or another
+ * negative errno of safe_open() and log_fs_do(). A file system that cannot reserve counts as
+ * successful unless it is full.
  */
-_must_check_ int log_space_ahead(const char *path, off_t *reserved);
+_must_check_ int log_disk_reserve(const char *path, off_t *reserved);
 
-/* True when the disk that holds path has less than LOG_SPACE_LOW left: a fast worker could fill it
- * between two calls of log_space_ahead(). */
-bool log_space_is_low(const char *path);
+/* True when the disk that holds path has less than LOG_DISK_LOW_BYTES left: a fast worker could
+ * fill it between two calls of log_disk_reserve(). */
+bool log_disk_is_low(const char *path);
 
 /* Frees the reserved blocks that were not written. The caller knows that the worker is gone. */
-void log_space_release(const char *path);
+void log_disk_release(const char *path);

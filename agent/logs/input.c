@@ -31,7 +31,7 @@ void log_input_fini(struct log_input *in)
 	in->block = NULL;
 }
 
-void log_input_moved(struct log_input *in)
+void log_input_reset(struct log_input *in)
 {
 	in->at = in->end = 0;
 	in->within = in->over = false;
@@ -78,11 +78,6 @@ int log_input_fill(struct log_input *in)
 		return 1;
 	}
 	return log_source_next(&in->source);
-}
-
-int64_t log_input_time(const struct log_input *in)
-{
-	return in->next_us;
 }
 
 size_t log_input_take(struct log_input *in, const char **ret)

@@ -17,7 +17,9 @@ struct log_input {
 	bool over;		   /* the end of this part was reached */
 	bool within;		   /* the last piece taken did not end its line */
 	int64_t time_us, range_us; /* when the block was written; the caller may set them */
-	int64_t next_us;	   /* log_input_time() */
+	/* The earliest time at which the next piece's line can have been written, and never earlier
+	 * than that of the line before it; -1: not known. */
+	int64_t next_us;
 };
 
 /* path as in source.h. Returns 0 or -ENOMEM. */
@@ -25,16 +27,12 @@ _must_check_ int log_input_init(struct log_input *in, const char *path, bool sta
 void log_input_fini(struct log_input *in);
 
 /* The source was moved to another place: drops what was read. */
-void log_input_moved(struct log_input *in);
+void log_input_reset(struct log_input *in);
 
 /* Reads a block, or goes on to the next part, when log_input_ready() is false. Returns 1, 0 at the
  * end of the last part, or a negative errno. */
 _must_check_ int log_input_fill(struct log_input *in);
 bool log_input_ready(const struct log_input *in);
-
-/* The earliest time at which the next piece's line can have been written, and never earlier than
- * that of the line before it; -1: not known. */
-int64_t log_input_time(const struct log_input *in);
 
 /* Takes the next piece, with its newline if it has one; borrowed until the next call. */
 size_t log_input_take(struct log_input *in, const char **ret);

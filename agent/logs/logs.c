@@ -86,9 +86,9 @@ static void on_copy_failed(void *arg, const char *path, int error)
 		safe_open_text(-error));
 }
 
-static void on_tee_event(void *arg, const char *event, int rank, const char *text)
+static void on_tee_vanished(void *arg, int rank, const char *text)
 {
-	logs_event(arg, event, rank, "%s", text);
+	logs_event(arg, "log-vanished", rank, "%s", text);
 }
 
 bool logs_no_room(int r)
@@ -115,22 +115,8 @@ static void on_progress(void *arg)
 				log_pipe_ready(l->workers[k]->std[i].pipe);
 }
 
-static void on_console(void *arg, bool closed, int error)
+static void logs_console_closed(struct logs *l, int error)
 {
-	struct logs *l = arg;
-
-	if (!closed && error) {
-		logs_event(l, "console-full", -1,
-			"cannot write to the console now: %s; log files go on, and the agent tries again",
-			strerror(error));
-		return;
-	}
-	if (!closed && l->tee)
-		tee_console_ready(l->tee);
-	else if (!closed)
-		log_drains_progress(l->drains);
-	if (!closed)
-		return;
 	log_drains_progress(l->drains);
 	for (int i = 0; i < 2 && l->tee; i++)
 		if (console_is_closed(l->console, i))
@@ -139,10 +125,28 @@ static void on_console(void *arg, bool closed, int error)
 		strerror(error));
 }
 
+static void on_console(void *arg, bool closed, int error)
+{
+	struct logs *l = arg;
+
+	if (closed)
+		logs_console_closed(l, error);
+	else if (error)
+		logs_event(l, "console-full", -1,
+			"cannot write to the console now: %s; log files go on, and the agent tries again",
+			strerror(error));
+	else if (l->tee)
+		tee_console_ready(l->tee);
+	else
+		log_drains_progress(l->drains);
+}
+
 static int make_tee(struct logs *l)
 {
 	const int own[2] = { STDOUT_FILENO, STDERR_FILENO };
-	const struct tee_hooks hooks = { .event = on_tee_event, .progress = on_progress, .arg = l };
+	const struct tee_hooks hooks = {
+		.vanished = on_tee_vanished, .progress = on_progress, .arg = l
+	};
 	int r = 0;
 
 	if (l->opt.use_console)
@@ -180,7 +184,7 @@ int logs_new(
 	if (!l)
 		return error_set(err, -ENOMEM, "out of memory");
 	*l = (struct logs){ .loop = loop, .opt = *opt, .run_lock = -1 };
-	log_watch_hold();
+	log_watcher_ref();
 	if (opt->spec->filter) {
 		r = ranks_parse(&l->shown, opt->spec->filter, "logs.filter", err);
 		if (r < 0)
@@ -301,7 +305,7 @@ struct logs *logs_free(struct logs *l)
 	console_free(l->console);
 	log_indexes_free(l->indexes);
 	log_compress_free(l->compress);
-	log_watch_release();
+	log_watcher_unref();
 	ranks_fini(&l->shown);
 	log_fs_close(l->run_lock);
 	free(l->workers);

@@ -21,7 +21,7 @@
 #define FEW_BYTES 16384
 #define PAUSE_MS 5
 #define CONSOLE_MS 100
-#define LOOKED_MS (2 * CONSOLE_MS)
+#define CHECK_GAP_MS (2 * CONSOLE_MS)
 
 struct log_pipe {
 	struct loop *loop;
@@ -37,9 +37,9 @@ struct log_pipe {
 	bool closing; /* hand over the rest, whether there is room or not */
 	uint64_t dropped;
 	/* Of the console, since it had no room: */
-	uint64_t progress;  /* tee_progress() when last looked at */
-	uint64_t looked_ms; /* 0: it has room */
-	uint64_t still_ms;  /* without progress */
+	uint64_t progress;   /* tee_progress() at the last check */
+	uint64_t checked_ms; /* 0: it has room */
+	uint64_t still_ms;   /* without progress */
 	char *recent;
 	size_t recent_len;
 	bool recent_cut; /* its first line lacks its start */
@@ -74,7 +74,7 @@ static void on_retry(void *arg)
 		tee_more(p->tee);
 }
 
-static void keep_recent(struct log_pipe *p, const char *data, size_t len)
+static void pipe_keep_recent(struct log_pipe *p, const char *data, size_t len)
 {
 	if (!p->recent && !(p->recent = malloc(2 * LOG_PIPE_RECENT)))
 		return;
@@ -112,7 +112,7 @@ static void resume_console(struct log_pipe *p)
 	int n;
 
 	p->stalled = false;
-	p->looked_ms = 0;
+	p->checked_ms = 0;
 	if (p->dropped == 0)
 		return;
 	n = snprintf(text, sizeof(text),
@@ -136,17 +136,17 @@ static bool may_read(struct log_pipe *p)
 	}
 	now = loop_now_ms();
 	progress = tee_progress(p->tee);
-	if (!p->looked_ms || progress != p->progress) {
+	if (!p->checked_ms || progress != p->progress) {
 		p->progress = progress;
 		p->still_ms = 0;
 		p->stalled = false;
 	} else {
-		/* A long gap since the last look means that the agent slept, not the console: count
-		 * at most LOOKED_MS. */
-		passed = now - p->looked_ms;
-		p->still_ms += passed < LOOKED_MS ? passed : LOOKED_MS;
+		/* A long gap since the last check means that the agent slept, not the console:
+		 * count at most CHECK_GAP_MS. */
+		passed = now - p->checked_ms;
+		p->still_ms += passed < CHECK_GAP_MS ? passed : CHECK_GAP_MS;
 	}
-	p->looked_ms = now;
+	p->checked_ms = now;
 	if (p->still_ms >= LOG_PIPE_STALL_MS)
 		p->stalled = true;
 	return p->stalled;
@@ -160,7 +160,7 @@ static void pass_bytes(struct log_pipe *p, const char *data, size_t len)
 			tee_more(p->tee);
 		return;
 	}
-	keep_recent(p, data, len);
+	pipe_keep_recent(p, data, len);
 	if (p->stalled)
 		p->dropped += len;
 	else if (p->tee)
@@ -225,15 +225,17 @@ void log_pipe_set_tee(struct log_pipe *p, struct tee_stream *tee)
 
 void log_pipe_ready(struct log_pipe *p)
 {
-	if (p->looked_ms && may_read(p) && !loop_timer_armed(p->pause))
+	if (p->checked_ms && may_read(p) && !loop_timer_armed(p->pause))
 		set_reading(p, true);
 }
 
 void log_pipe_drain(struct log_pipe *p)
 {
 	size_t total = 0, n;
-	bool end = false;
+	bool end = p->fd < 0;
 
+	if (end)
+		return;
 	do {
 		n = read_pipe(p, TURN_BYTES, &end);
 		total += n;
@@ -325,18 +327,24 @@ int log_pipe_new(
 	return 0;
 }
 
+void log_pipe_end(struct log_pipe *p)
+{
+	p->closing = true;
+	log_pipe_drain(p);
+	p->readable = loop_fd_free(p->readable);
+	p->pause = loop_timer_free(p->pause);
+	p->retry = loop_timer_free(p->retry);
+	p->fd = close_fd(p->fd);
+	p->file = log_file_free(p->file);
+	p->tee = NULL;
+	p->checked_ms = 0;
+}
+
 struct log_pipe *log_pipe_free(struct log_pipe *p)
 {
 	if (!p)
 		return NULL;
-	p->closing = true;
-	if (p->fd >= 0)
-		log_pipe_drain(p);
-	loop_fd_free(p->readable);
-	loop_timer_free(p->pause);
-	loop_timer_free(p->retry);
-	close_fd(p->fd);
-	log_file_free(p->file);
+	log_pipe_end(p);
 	free(p->recent);
 	free(p->path);
 	free(p);

@@ -48,6 +48,8 @@ struct log_pipe_options {
 _must_check_ int log_pipe_new(
 	struct loop *loop, const struct log_pipe_options *opt, int *ret_fd, struct log_pipe **ret);
 /* Reads what is in the pipe, writes what the disk takes, and closes. The tee stays. */
+void log_pipe_end(struct log_pipe *p);
+/* As log_pipe_end(), and frees. */
 struct log_pipe *log_pipe_free(struct log_pipe *p);
 
 /* Sets the tee that follows the file or, without one, gets the lines. It must outlive the pipe. */
@@ -58,5 +60,5 @@ void log_pipe_drain(struct log_pipe *p);
 /* The console may have room again. */
 void log_pipe_ready(struct log_pipe *p);
 
-/* The last lines of a stream without file; borrowed until the next read. */
+/* The last lines of a stream without file, also after its end; borrowed until the next read. */
 const char *log_pipe_recent(const struct log_pipe *p, size_t *ret_len);

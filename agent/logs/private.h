@@ -30,8 +30,6 @@ struct log_worker {
 	bool ended, stamped, merged;
 	struct log_plan plan;
 	struct log_stream std[2];
-	char *recent[2]; /* the end of a stream without a file, once it has ended */
-	size_t recent_len[2];
 };
 
 struct logs {

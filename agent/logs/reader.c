@@ -308,7 +308,7 @@ static void step_view(struct log_reader *r, struct log_view *v, uint64_t now)
 static bool comes_first(const struct log_reader *r, const struct log_view *v)
 {
 	return v && !v->live && log_view_ready(v) &&
-	       (v->input.within || log_view_time(v) <= r->turn_us);
+	       (v->input.within || v->input.next_us <= r->turn_us);
 }
 
 /* The log whose turn it is in history: the one with the oldest line (the first of equals), or one
@@ -325,13 +325,13 @@ static struct log_view *oldest_view(struct log_reader *r)
 			r->turn_us = INT64_MIN;
 			return v;
 		}
-		if (!best || log_view_time(v) < log_view_time(best)) {
+		if (!best || v->input.next_us < best->input.next_us) {
 			/* Logs before it in the list go first at equal times. */
 			if (best)
-				r->turn_us = log_view_time(best) - 1;
+				r->turn_us = best->input.next_us - 1;
 			best = v;
-		} else if (log_view_time(v) < r->turn_us) {
-			r->turn_us = log_view_time(v);
+		} else if (v->input.next_us < r->turn_us) {
+			r->turn_us = v->input.next_us;
 		}
 	}
 	return best;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The functions of logs.h that read the end of a worker's logs, for reports and status. */
 #include "agent/files/file_system.h"
 #include "agent/logs/file_tail.h"
 #include "agent/logs/parts.h"
@@ -49,18 +50,15 @@ json_t *logs_tail(struct logs *l, int local_rank, int std, int n)
 {
 	struct log_worker *w = logs_find_worker(l, local_rank);
 	json_t *lines = NULL;
-	size_t len = 0;
 	const char *recent;
+	size_t len;
 
 	if (w && w->merged)
 		std = 0;
 	if (w && w->std[std].path) {
 		lines = tail_of_file(&w->std[std], w->stamped, n);
-	} else if (w) {
-		recent = w->recent[std];
-		len = w->recent_len[std];
-		if (w->std[std].pipe)
-			recent = log_pipe_recent(w->std[std].pipe, &len);
+	} else if (w && w->std[std].pipe) {
+		recent = log_pipe_recent(w->std[std].pipe, &len);
 		lines = log_tail_of(recent, len, true, false, n, TAIL_LINE_BYTES);
 	}
 	return lines ? lines : json_array();

@@ -126,7 +126,7 @@ static void warn_once(struct tee_stream *s, const char *what)
 	s->warned = true;
 	snprintf(text, sizeof(text), "%s %s; following what is still open",
 		s->path ? s->path : "a log file", what);
-	s->tee->hooks.event(s->tee->hooks.arg, "log-vanished", s->rank, text);
+	s->tee->hooks.vanished(s->tee->hooks.arg, s->rank, text);
 }
 
 static void check_file(struct tee_stream *s)

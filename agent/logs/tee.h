@@ -23,8 +23,8 @@ struct tee;
 struct tee_stream;
 
 struct tee_hooks {
-	/* "log-vanished": the file was removed, replaced or truncated. */
-	void (*event)(void *arg, const char *event, int rank, const char *text);
+	/* The file was removed, replaced or truncated, as text says. */
+	void (*vanished)(void *arg, int rank, const char *text);
 	/* Something was read or written. May not free the tee. */
 	void (*progress)(void *arg);
 	void *arg;

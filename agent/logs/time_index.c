@@ -100,7 +100,7 @@ static void set_full(struct log_index *i, bool full)
  * soon. */
 static bool check_space(struct log_index *i)
 {
-	int r = log_space_ahead(i->path, &i->reserved);
+	int r = log_disk_reserve(i->path, &i->reserved);
 
 	if (r == -ENOSPC || r == -EDQUOT)
 		set_full(i, true);
@@ -239,7 +239,7 @@ int log_index_add(struct log_indexes *x, const char *path, int rank, struct log_
 		.ino = st.st_ino };
 	x->all = i;
 	i->path = strdup(path);
-	r = i->path ? log_space_ahead(path, &i->reserved) : -ENOMEM;
+	r = i->path ? log_disk_reserve(path, &i->reserved) : -ENOMEM;
 	if (r == 0)
 		r = log_watch_new(
 			x->loop, fd, LOG_WATCH_MODIFY | LOG_WATCH_GONE, on_watch, i, &i->watch);
@@ -268,7 +268,7 @@ struct log_index *log_index_free(struct log_index *i)
 		;
 	*p = i->next;
 	if (i->path)
-		log_space_release(i->path);
+		log_disk_release(i->path);
 	log_watch_free(i->watch);
 	free(i->path);
 	free(i);

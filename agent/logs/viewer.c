@@ -203,7 +203,7 @@ static int begin_reading(struct log_view *v)
 {
 	lines_finish(&v->lines);
 	reset_lines(v);
-	log_input_moved(&v->input);
+	log_input_reset(&v->input);
 	v->state = LOG_VIEW_READ;
 	if (v->matches > v->rules->lines)
 		v->skip_matches = v->matches - v->rules->lines;
@@ -240,9 +240,9 @@ static int step_skip(struct log_view *v)
 static void report_missing(struct log_view *v)
 {
 	const struct log_missing missing = v->input.source.missing;
-	struct log_line line = { .time_us = log_input_time(&v->input),
-		.range_us = v->input.range_us,
-		.missing = &missing };
+	struct log_line line = {
+		.time_us = v->input.next_us, .range_us = v->input.range_us, .missing = &missing
+	};
 	char text[160];
 
 	v->input.source.missing.parts = 0;
@@ -360,11 +360,6 @@ bool log_view_ready(const struct log_view *v)
 	return v->state == LOG_VIEW_READ && log_input_ready(&v->input);
 }
 
-int64_t log_view_time(const struct log_view *v)
-{
-	return log_input_time(&v->input);
-}
-
 uint64_t log_view_deadline(const struct log_view *v)
 {
 	return v->live ? lines_deadline(&v->lines) : UINT64_MAX;
@@ -393,7 +388,7 @@ void log_view_skip(struct log_view *v, int64_t max, int64_t keep)
 		st.st_size - s->offset <= max)
 		return;
 	s->offset -= v->input.end - v->input.at;
-	log_input_moved(&v->input);
+	log_input_reset(&v->input);
 	/* Finishes a line that was partly shown; counts a line that was not shown as missed. */
 	if (v->lines.open)
 		lines_finish(&v->lines);

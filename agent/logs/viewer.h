@@ -83,12 +83,9 @@ void log_view_more(struct log_view *v);
 /* As log_view_more(), called at the moment of a write, whose time it notes. */
 void log_view_written(struct log_view *v);
 
-/* True when the next step hands out a line, written at log_view_time(). False: steps that search
- * and hand out nothing come first. */
+/* True when the next step hands out a line, written at input.next_us. False: steps that search and
+ * hand out nothing come first. */
 bool log_view_ready(const struct log_view *v);
-/* When the next line was written, as far as is known, and never earlier than the line before it;
- * -1: not known. */
-int64_t log_view_time(const struct log_view *v);
 
 /* Partial lines and progress bars, as in line_splitter.h. */
 uint64_t log_view_deadline(const struct log_view *v);

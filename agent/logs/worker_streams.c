@@ -18,29 +18,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Keeps the end of a stream that has no file, for reports. */
-static void keep_recent(struct log_worker *w, int std)
-{
-	size_t len;
-	const char *recent = log_pipe_recent(w->std[std].pipe, &len);
-
-	w->recent[std] = len > 0 ? malloc(len) : NULL;
-	if (!w->recent[std])
-		return;
-	memcpy(w->recent[std], recent, len);
-	w->recent_len[std] = len;
-}
-
 static void end_worker(struct log_worker *w)
 {
 	for (int i = 0; i < 2; i++) {
 		struct log_stream *s = &w->std[i];
 
-		if (s->pipe) {
-			log_pipe_drain(s->pipe);
-			keep_recent(w, i);
-		}
-		s->pipe = log_pipe_free(s->pipe);
+		if (s->pipe)
+			log_pipe_end(s->pipe);
 		if (s->tee)
 			tee_end(s->tee);
 		s->tee = NULL;
@@ -53,8 +37,8 @@ static void worker_free(struct log_worker *w)
 {
 	end_worker(w);
 	for (int i = 0; i < 2; i++) {
+		log_pipe_free(w->std[i].pipe);
 		free(w->std[i].path);
-		free(w->recent[i]);
 	}
 	free(w->dir);
 	free(w);
@@ -271,7 +255,7 @@ static int open_file_or_pipe(
 		return -ENOMEM;
 	}
 	/* With a nearly full disk the agent writes: a worker that writes itself could fail. */
-	if (plan->sink == LOG_SINK_FILE && log_space_is_low(w->dir))
+	if (plan->sink == LOG_SINK_FILE && log_disk_is_low(w->dir))
 		plan->sink = LOG_SINK_PIPE;
 	if (plan->sink == LOG_SINK_FILE) {
 		r = open_direct(l, w, std, prefix, ret_fd);
@@ -336,7 +320,7 @@ static int set_error_file(const struct log_worker *w, struct logs_fds *fds)
 		return -ENOMEM;
 	}
 	if (w->dir)
-		log_dirs_keep_error_file(fds->error_file);
+		log_dirs_move_error_file(fds->error_file);
 	return 0;
 }
 

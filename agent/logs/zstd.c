@@ -9,24 +9,11 @@
 #include <stdlib.h>
 
 #if HAVE_ZSTD
+#include "common/base/file.h"
+
 #include <zstd.h>
 
 #define LEVEL 3
-
-static int write_all(int fd, const char *p, size_t n)
-{
-	while (n > 0) {
-		ssize_t w = write(fd, p, n);
-
-		if (w < 0 && errno == EINTR)
-			continue;
-		if (w < 0)
-			return -errno;
-		p += w;
-		n -= w;
-	}
-	return 0;
-}
 
 static int compress_block(ZSTD_CCtx *ctx, int fd, const char *data, size_t len, bool last)
 {
@@ -41,7 +28,7 @@ static int compress_block(ZSTD_CCtx *ctx, int fd, const char *data, size_t len, 
 		left = ZSTD_compressStream2(ctx, &o, &in, last ? ZSTD_e_end : ZSTD_e_continue);
 		if (ZSTD_isError(left))
 			return -EIO;
-		r = write_all(fd, out, o.pos);
+		r = file_write_all(fd, out, o.pos);
 		if (r < 0)
 			return r;
 	} while (last ? left > 0 : in.pos < in.size);

@@ -23,7 +23,7 @@ static void on_console(void *arg, bool closed, int error)
 		tee_console_ready(follower);
 }
 
-static void on_event(void *arg, const char *event, int rank, const char *what)
+static void on_tee_vanished(void *arg, int rank, const char *what)
 {
 }
 
@@ -50,7 +50,7 @@ static void on_vanished(void *arg, int rank, const char *path)
 
 static void setup(void)
 {
-	const struct tee_hooks hooks = { on_event, on_progress, NULL };
+	const struct tee_hooks hooks = { on_tee_vanished, on_progress, NULL };
 	int fds[2];
 
 	logtest_init(&t);

@@ -26,11 +26,11 @@ static void on_console(void *arg, bool closed, int error)
 		tee_console_ready(follower);
 }
 
-static void on_event(void *arg, const char *event, int rank, const char *text)
+static void on_vanished(void *arg, int rank, const char *text)
 {
 	size_t n = strlen(events);
 
-	snprintf(events + n, sizeof(events) - n, "%s %d: %s\n", event, rank, strstr(text, " was "));
+	snprintf(events + n, sizeof(events) - n, "%d: %s\n", rank, strstr(text, " was "));
 }
 
 static void on_progress(void *arg)
@@ -40,7 +40,7 @@ static void on_progress(void *arg)
 
 static void setup(void)
 {
-	const struct tee_hooks hooks = { on_event, on_progress, NULL };
+	const struct tee_hooks hooks = { on_vanished, on_progress, NULL };
 	int fds[2];
 
 	logtest_init(&t);
@@ -217,7 +217,7 @@ START_TEST(a_file_that_is_removed_is_followed_to_its_end)
 	LOGTEST_UNTIL(&t, events[0]);
 	logtest_say(files[0], "two\n");
 	UNTIL_SHOWN("two\n");
-	ck_assert_str_eq(events, "log-vanished 0:  was removed; following what is still open\n");
+	ck_assert_str_eq(events, "0:  was removed; following what is still open\n");
 }
 END_TEST
 
@@ -230,7 +230,7 @@ START_TEST(a_file_that_is_replaced_is_reported_once)
 	unlink(logtest_path(&t, "3.log"));
 	logtest_say(files[3], "still here\n");
 	UNTIL_SHOWN("[3]still here\n");
-	ck_assert_str_eq(events, "log-vanished 3:  was replaced; following what is still open\n");
+	ck_assert_str_eq(events, "3:  was replaced; following what is still open\n");
 }
 END_TEST
 
@@ -243,7 +243,7 @@ START_TEST(a_file_that_is_truncated_is_followed_from_its_start)
 	LOGTEST_UNTIL(&t, events[0]);
 	logtest_say(files[0], "new\n");
 	UNTIL_SHOWN("new\n");
-	ck_assert_str_eq(events, "log-vanished 0:  was truncated; following what is still open\n");
+	ck_assert_str_eq(events, "0:  was truncated; following what is still open\n");
 }
 END_TEST
 

@@ -245,23 +245,23 @@ START_TEST(room_is_reserved_ahead_of_the_writer)
 	struct stat st;
 	int fd;
 
-	if (!logtest_small_disk(&t, 3 * LOG_SPACE_BYTES))
+	if (!logtest_small_disk(&t, 3 * LOG_DISK_RESERVE_BYTES))
 		return;
 	path = logtest_path(&t, "disk/stdout.log");
 	fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
 	logtest_say(fd, "x\n");
-	ck_assert_int_eq(log_space_ahead(path, &reserved), 0);
-	ck_assert_int_eq(reserved, 2 + LOG_SPACE_BYTES);
+	ck_assert_int_eq(log_disk_reserve(path, &reserved), 0);
+	ck_assert_int_eq(reserved, 2 + LOG_DISK_RESERVE_BYTES);
 	ck_assert_int_eq(fstat(fd, &st), 0);
 	ck_assert_int_eq(st.st_size, 2);
-	ck_assert_int_ge(st.st_blocks * 512, LOG_SPACE_BYTES);
+	ck_assert_int_ge(st.st_blocks * 512, LOG_DISK_RESERVE_BYTES);
 	/* Half of it is enough for now. */
-	ck_assert_int_eq(ftruncate(fd, LOG_SPACE_BYTES / 4), 0);
-	ck_assert_int_eq(log_space_ahead(path, &reserved), 0);
-	ck_assert_int_eq(reserved, 2 + LOG_SPACE_BYTES);
-	log_space_release(path);
+	ck_assert_int_eq(ftruncate(fd, LOG_DISK_RESERVE_BYTES / 4), 0);
+	ck_assert_int_eq(log_disk_reserve(path, &reserved), 0);
+	ck_assert_int_eq(reserved, 2 + LOG_DISK_RESERVE_BYTES);
+	log_disk_release(path);
 	ck_assert_int_eq(fstat(fd, &st), 0);
-	ck_assert_int_le(st.st_blocks * 512, LOG_SPACE_BYTES / 4 + 8192);
+	ck_assert_int_le(st.st_blocks * 512, LOG_DISK_RESERVE_BYTES / 4 + 8192);
 	close(fd);
 }
 END_TEST
@@ -273,7 +273,7 @@ START_TEST(a_full_disk_is_reported_before_a_write_fails)
 	struct log_index *index, *other;
 	int fd, fill;
 
-	if (!logtest_small_disk(&t, 3 * LOG_SPACE_BYTES))
+	if (!logtest_small_disk(&t, 3 * LOG_DISK_RESERVE_BYTES))
 		return;
 	path = logtest_path(&t, "disk/stdout.log");
 	fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
