@@ -56,7 +56,7 @@ static struct out *out_of(const struct console *c, int std)
 	return (struct out *)&c->outs[c->index[std]];
 }
 
-static void wait_writable(struct out *o, bool on)
+static void out_wait_writable(struct out *o, bool on)
 {
 	if (o->writable && loop_fd_set(o->writable, on ? LOOP_WRITE : 0) == 0)
 		return;
@@ -66,7 +66,7 @@ static void wait_writable(struct out *o, bool on)
 
 static void out_give_up(struct out *o, int error)
 {
-	wait_writable(o, false);
+	out_wait_writable(o, false);
 	loop_timer_disarm(o->retry);
 	o->done += o->end - o->start;
 	o->start = o->end = 0;
@@ -76,7 +76,7 @@ static void out_give_up(struct out *o, int error)
 }
 
 /* Reports a full device once, until a write succeeds again. */
-static void report_full(struct out *o, int error)
+static void out_report_full(struct out *o, int error)
 {
 	if (o->reported_full)
 		return;
@@ -84,7 +84,7 @@ static void report_full(struct out *o, int error)
 	o->console->fn(o->console->arg, false, error);
 }
 
-static ssize_t write_some(struct out *o)
+static ssize_t out_write(struct out *o)
 {
 	const char *p = o->data + o->start;
 	size_t n = o->end - o->start;
@@ -105,10 +105,10 @@ static ssize_t write_some(struct out *o)
 	return write(o->fd, p, n);
 }
 
-static void flush_out(struct out *o)
+static void out_flush(struct out *o)
 {
 	while (o->start < o->end) {
-		ssize_t n = write_some(o);
+		ssize_t n = out_write(o);
 
 		if (n > 0) {
 			o->start += n;
@@ -120,29 +120,29 @@ static void flush_out(struct out *o)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN) {
-			wait_writable(o, true);
+			out_wait_writable(o, true);
 			return;
 		}
 		if (n == 0 || errno == ENOSPC || errno == EDQUOT || errno == ENOMEM ||
 			errno == ENOBUFS) {
-			wait_writable(o, false);
+			out_wait_writable(o, false);
 			loop_timer_arm(o->retry, RETRY_MS);
-			report_full(o, n == 0 ? ENOSPC : errno);
+			out_report_full(o, n == 0 ? ENOSPC : errno);
 			return;
 		}
 		out_give_up(o, errno);
 		return;
 	}
 	o->start = o->end = 0;
-	wait_writable(o, false);
+	out_wait_writable(o, false);
 }
 
 /* Writes, and calls back once the buffer is half free or, if the caller wants that, empty. */
-static void flush_and_report(struct out *o)
+static void out_flush_and_report(struct out *o)
 {
 	size_t left;
 
-	flush_out(o);
+	out_flush(o);
 	left = o->end - o->start;
 	if (o->closed || !((o->was_full && left < HIGH_WATER / 2) || (o->want_empty && left == 0)))
 		return;
@@ -154,12 +154,12 @@ static void flush_and_report(struct out *o)
 
 static void on_writable(int fd, int events, void *arg)
 {
-	flush_and_report(arg);
+	out_flush_and_report(arg);
 }
 
 static void on_retry(void *arg)
 {
-	flush_and_report(arg);
+	out_flush_and_report(arg);
 }
 
 static int open_own(int fd)
@@ -246,7 +246,7 @@ struct console *console_free(struct console *c)
 
 		if (o->console && !o->closed)
 			while (o->start < o->end) {
-				ssize_t n = write_some(o);
+				ssize_t n = out_write(o);
 
 				if (n <= 0)
 					break;
@@ -321,7 +321,7 @@ void console_put(struct console *c, int std, const void *source, const char *pre
 	if (len == 0 && !(flags & LINE_START) && o->open != source)
 		return;
 	if (!out_reserve(o, prefix_len + len + 2)) {
-		flush_out(o);
+		out_flush(o);
 		if (o->closed || !out_reserve(o, prefix_len + len + 2))
 			return;
 	}
@@ -355,9 +355,9 @@ void console_break(struct console *c, int std, const void *source)
 
 void console_flush(struct console *c)
 {
-	flush_out(&c->outs[0]);
+	out_flush(&c->outs[0]);
 	if (c->index[1])
-		flush_out(&c->outs[1]);
+		out_flush(&c->outs[1]);
 }
 
 void console_want_empty(struct console *c)

@@ -10,7 +10,7 @@ struct drain {
 	struct loop_timer *timer;
 	bool caught_up;
 	uint64_t put[2]; /* the console has written enough when it is here */
-	uint64_t timeout_ms, moved, give_up_ms;
+	uint64_t timeout_ms, bytes, give_up_ms;
 	loop_fn fn;
 	void *arg;
 };
@@ -41,7 +41,7 @@ static void drain_free(struct drain *d)
 	free(d);
 }
 
-static bool drained(struct log_drains *set, struct drain *d)
+static bool drain_is_done(struct log_drains *set, struct drain *d)
 {
 	if (set->ends)
 		return true;
@@ -79,7 +79,7 @@ static void drains_check(void *arg)
 	struct log_drains *set = arg;
 
 	for (struct drain *d = set->all; d; d = d->next)
-		if (drained(set, d)) {
+		if (drain_is_done(set, d)) {
 			drain_finish(d);
 			return;
 		}
@@ -92,8 +92,8 @@ void log_drains_progress(struct log_drains *set)
 		return;
 }
 
-/* A number that changes when the tee reads or the console writes something. */
-static uint64_t drains_moved(const struct log_drains *set)
+/* Changes when the tee reads or the console writes something. */
+static uint64_t drains_bytes(const struct log_drains *set)
 {
 	uint64_t bytes = set->tee ? tee_done_bytes(set->tee) : 0;
 
@@ -104,7 +104,7 @@ static uint64_t drains_moved(const struct log_drains *set)
 
 static void drain_wait(struct drain *d)
 {
-	d->moved = drains_moved(d->set);
+	d->bytes = drains_bytes(d->set);
 	loop_timer_arm(d->timer, d->timeout_ms);
 }
 
@@ -113,7 +113,7 @@ static void on_timeout(void *arg)
 {
 	struct drain *d = arg;
 
-	if (drains_moved(d->set) != d->moved && loop_now_ms() < d->give_up_ms)
+	if (drains_bytes(d->set) != d->bytes && loop_now_ms() < d->give_up_ms)
 		drain_wait(d);
 	else
 		drain_finish(d);

@@ -41,7 +41,7 @@ struct log_file {
 	uint64_t dropped;
 };
 
-static bool no_room(int error)
+static bool is_no_room(int error)
 {
 	return error == -ENOSPC || error == -EDQUOT || error == -ETIMEDOUT;
 }
@@ -59,14 +59,14 @@ static int64_t count_lines(const char *data, size_t len)
 }
 
 /* Writes until the disk is full. Returns bytes written or a negative errno. */
-static ssize_t write_now(struct log_file *f, const char *data, size_t len)
+static ssize_t file_write_now(struct log_file *f, const char *data, size_t len)
 {
 	size_t done = 0;
 
 	while (done < len) {
 		ssize_t n = log_fs_write(f->fd, data + done, len - done);
 
-		if (n < 0 && no_room(n))
+		if (n < 0 && is_no_room(n))
 			break;
 		if (n < 0)
 			return n;
@@ -96,7 +96,7 @@ bool log_file_full(const struct log_file *f)
 
 /* Keeps bytes for later, or counts them as dropped. input: how many of them the worker wrote, the
  * rest being stamps. */
-static void wait_or_drop(struct log_file *f, const char *data, size_t len, size_t input)
+static void file_wait_or_drop(struct log_file *f, const char *data, size_t len, size_t input)
 {
 	if (f->dropped == 0 && f->waiting_len + len <= f->opt.backlog) {
 		if (!f->waiting)
@@ -118,11 +118,11 @@ static int file_put(struct log_file *f, const char *data, size_t len, size_t inp
 	if (len == 0)
 		return 0;
 	if (!log_file_full(f))
-		n = write_now(f, data, len);
+		n = file_write_now(f, data, len);
 	if (n < 0)
 		return file_fail(f, n);
 	if ((size_t)n < len)
-		wait_or_drop(f, data + n, len - n, input);
+		file_wait_or_drop(f, data + n, len - n, input);
 	return 0;
 }
 
@@ -162,7 +162,7 @@ static int file_put_stamped(struct log_file *f, const char *data, size_t len, ui
 }
 
 /* Ends the index's present second with the time of the last write. */
-static void close_index(struct log_file *f)
+static void file_close_index(struct log_file *f)
 {
 	if (f->indexed_us && !log_file_full(f))
 		log_index_append(f->path, f->size, f->written_us);
@@ -174,7 +174,7 @@ static int file_put_text(struct log_file *f, const char *data, size_t len, uint6
 	if (f->opt.timestamps)
 		return file_put_stamped(f, data, len, real_us);
 	if (real_us - f->indexed_us >= INDEX_EVERY_US && !log_file_full(f)) {
-		close_index(f);
+		file_close_index(f);
 		f->indexed_us = real_us;
 		log_index_append(f->path, f->size, real_us);
 	}
@@ -184,7 +184,7 @@ static int file_put_text(struct log_file *f, const char *data, size_t len, uint6
 }
 
 /* Moves the live file aside as the next part, with its index. */
-static int close_part(struct log_file *f)
+static int file_close_part(struct log_file *f)
 {
 	char name[PATH_MAX], idx[PATH_MAX], idx_to[PATH_MAX];
 	int r;
@@ -202,7 +202,7 @@ static int close_part(struct log_file *f)
 	return 0;
 }
 
-static void undo_close_part(struct log_file *f)
+static void file_undo_close_part(struct log_file *f)
 {
 	char name[PATH_MAX];
 
@@ -212,7 +212,7 @@ static void undo_close_part(struct log_file *f)
 		return;
 }
 
-static void compress_part(struct log_file *f)
+static void file_compress_part(struct log_file *f)
 {
 	char name[PATH_MAX];
 
@@ -223,14 +223,14 @@ static void compress_part(struct log_file *f)
 
 /* Keeps the first part of the attempt, and always the newest closed one: it may hold the last lines
  * that a report wants. */
-static void prune_parts(struct log_file *f)
+static void file_prune_parts(struct log_file *f)
 {
 	int keep = f->opt.keep > 1 ? f->opt.keep : 1;
 
 	log_parts_prune(f->path, f->head + 1, f->number - 1 - keep);
 }
 
-static int open_live(struct log_file *f)
+static int file_open_live(struct log_file *f)
 {
 	struct stat st;
 	int fd = log_dirs_open_append(f->path);
@@ -244,7 +244,7 @@ static int open_live(struct log_file *f)
 	return 0;
 }
 
-static void report_rotated(struct log_file *f)
+static void file_report_rotated(struct log_file *f)
 {
 	int fd;
 
@@ -256,30 +256,30 @@ static void report_rotated(struct log_file *f)
 }
 
 /* When this fails, the old file grows by another max_size before the next try. */
-static void rotate_file(struct log_file *f)
+static void file_rotate(struct log_file *f)
 {
 	int64_t lines = f->lines, size = f->size;
 
-	close_index(f);
-	if (close_part(f) < 0) {
+	file_close_index(f);
+	if (file_close_part(f) < 0) {
 		f->size = 0;
 		return;
 	}
-	if (open_live(f) < 0) {
-		undo_close_part(f);
+	if (file_open_live(f) < 0) {
+		file_undo_close_part(f);
 		f->size = 0;
 		return;
 	}
 	f->mid = false;
 	f->last = '\n';
 	log_part_counts_add(f->path, f->number - 1, lines, size);
-	compress_part(f);
-	prune_parts(f);
-	report_rotated(f);
+	file_compress_part(f);
+	file_prune_parts(f);
+	file_report_rotated(f);
 }
 
 /* A file that was removed or moved begins again under its name. */
-static void check_file_exists(struct log_file *f, uint64_t real_us)
+static void file_check_exists(struct log_file *f, uint64_t real_us)
 {
 	struct stat ours, there;
 	int r;
@@ -297,17 +297,17 @@ static void check_file_exists(struct log_file *f, uint64_t real_us)
 		f->size = ours.st_size;
 		return;
 	}
-	if (open_live(f) < 0)
+	if (file_open_live(f) < 0)
 		return;
 	f->mid = false;
 	f->last = '\n';
-	report_rotated(f);
+	file_report_rotated(f);
 	if (f->opt.vanished)
 		f->opt.vanished(f->opt.arg, f->path);
 }
 
 /* How many of the bytes go to the present file. Rotates first when they belong to the next one. */
-static size_t cut_at_part(struct log_file *f, const char *data, size_t len)
+static size_t file_cut_at_part(struct log_file *f, const char *data, size_t len)
 {
 	int64_t left = f->opt.max_size - f->size;
 	const char *nl;
@@ -317,8 +317,8 @@ static size_t cut_at_part(struct log_file *f, const char *data, size_t len)
 	nl = left > 0 ? memrchr(data, '\n', left) : NULL;
 	if (!nl && f->size > 0 && (!f->mid || -left >= LONG_LINE)) {
 		/* The whole line goes to the next file. */
-		rotate_file(f);
-		return cut_at_part(f, data, len);
+		file_rotate(f);
+		return file_cut_at_part(f, data, len);
 	}
 	if (!nl)
 		nl = memchr(data, '\n', len);
@@ -328,9 +328,9 @@ static size_t cut_at_part(struct log_file *f, const char *data, size_t len)
 int log_file_write(struct log_file *f, const char *data, size_t len, uint64_t real_us)
 {
 	if (f->fd >= 0)
-		check_file_exists(f, real_us);
+		file_check_exists(f, real_us);
 	while (len > 0 && f->fd >= 0) {
-		size_t n = cut_at_part(f, data, len);
+		size_t n = file_cut_at_part(f, data, len);
 		int r = file_put_text(f, data, n, real_us);
 
 		if (r < 0)
@@ -342,7 +342,7 @@ int log_file_write(struct log_file *f, const char *data, size_t len, uint64_t re
 }
 
 /* Writes into the file how many bytes were dropped. */
-static int write_loss_line(struct log_file *f, uint64_t real_us)
+static int file_write_loss_line(struct log_file *f, uint64_t real_us)
 {
 	char text[160];
 	int n = snprintf(text, sizeof(text),
@@ -366,7 +366,7 @@ int log_file_retry(struct log_file *f, uint64_t real_us)
 
 	if (f->fd < 0 || !log_file_full(f))
 		return 0;
-	n = write_now(f, f->waiting, f->waiting_len);
+	n = file_write_now(f, f->waiting, f->waiting_len);
 	if (n < 0)
 		return file_fail(f, n);
 	if (n > 0)
@@ -376,7 +376,7 @@ int log_file_retry(struct log_file *f, uint64_t real_us)
 		return 0;
 	free(f->waiting);
 	f->waiting = NULL;
-	return f->dropped > 0 ? write_loss_line(f, real_us) : 0;
+	return f->dropped > 0 ? file_write_loss_line(f, real_us) : 0;
 }
 
 int log_file_new(const struct log_file_options *opt, struct log_file **ret)
@@ -394,11 +394,11 @@ int log_file_new(const struct log_file_options *opt, struct log_file **ret)
 		f->number = s.numbers[s.n - 1] + 1;
 	log_parts_fini(&s);
 	if (r == 0)
-		r = open_live(f);
+		r = file_open_live(f);
 	if (r == 0 && f->size > 0) {
-		r = close_part(f);
+		r = file_close_part(f);
 		if (r == 0)
-			r = open_live(f);
+			r = file_open_live(f);
 	}
 	if (r < 0) {
 		log_file_free(f);
@@ -414,9 +414,9 @@ struct log_file *log_file_free(struct log_file *f)
 	if (!f)
 		return NULL;
 	if (f->fd >= 0 && f->waiting_len > 0)
-		write_now(f, f->waiting, f->waiting_len);
+		file_write_now(f, f->waiting, f->waiting_len);
 	if (f->fd >= 0)
-		close_index(f);
+		file_close_index(f);
 	log_fs_close(f->fd);
 	free(f->waiting);
 	free(f->path);

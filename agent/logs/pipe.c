@@ -45,13 +45,13 @@ struct log_pipe {
 	bool recent_cut; /* its first line lacks its start */
 };
 
-static void set_reading(struct log_pipe *p, bool on)
+static void pipe_set_reading(struct log_pipe *p, bool on)
 {
 	if (loop_fd_set(p->readable, on ? LOOP_READ : 0) < 0)
 		loop_timer_arm(p->pause, LOG_PIPE_RETRY_MS);
 }
 
-static void check_file(struct log_pipe *p, int r)
+static void pipe_check_file(struct log_pipe *p, int r)
 {
 	bool full = r == 0 && log_file_full(p->file);
 
@@ -69,7 +69,7 @@ static void on_retry(void *arg)
 {
 	struct log_pipe *p = arg;
 
-	check_file(p, log_file_retry(p->file, loop_real_us()));
+	pipe_check_file(p, log_file_retry(p->file, loop_real_us()));
 	if (p->tee)
 		tee_more(p->tee);
 }
@@ -106,7 +106,7 @@ const char *log_pipe_recent(const struct log_pipe *p, size_t *ret_len)
 	return *ret_len ? p->recent + skip : "";
 }
 
-static void resume_console(struct log_pipe *p)
+static void pipe_resume_console(struct log_pipe *p)
 {
 	char text[128];
 	int n;
@@ -124,14 +124,14 @@ static void resume_console(struct log_pipe *p)
 
 /* True when bytes may be read from the pipe. Without a file they go to the console only: read while
  * it has room, and, once it has stalled, to drop them. */
-static bool may_read(struct log_pipe *p)
+static bool pipe_may_read(struct log_pipe *p)
 {
 	uint64_t now, progress, passed;
 
 	if (p->file || !p->tee || p->closing)
 		return true;
 	if (tee_has_room(p->tee)) {
-		resume_console(p);
+		pipe_resume_console(p);
 		return true;
 	}
 	now = loop_now_ms();
@@ -152,10 +152,10 @@ static bool may_read(struct log_pipe *p)
 	return p->stalled;
 }
 
-static void pass_bytes(struct log_pipe *p, const char *data, size_t len)
+static void pipe_pass_bytes(struct log_pipe *p, const char *data, size_t len)
 {
 	if (p->file) {
-		check_file(p, log_file_write(p->file, data, len, loop_real_us()));
+		pipe_check_file(p, log_file_write(p->file, data, len, loop_real_us()));
 		if (p->tee)
 			tee_more(p->tee);
 		return;
@@ -168,13 +168,13 @@ static void pass_bytes(struct log_pipe *p, const char *data, size_t len)
 }
 
 /* Returns bytes read; *ret_end: the pipe is empty and closed. */
-static size_t read_pipe(struct log_pipe *p, size_t limit, bool *ret_end)
+static size_t pipe_read(struct log_pipe *p, size_t limit, bool *ret_end)
 {
 	static char block[BLOCK_BYTES];
 	size_t total = 0;
 
 	*ret_end = false;
-	while (total < limit && may_read(p)) {
+	while (total < limit && pipe_may_read(p)) {
 		ssize_t n = read(p->fd, block, sizeof(block));
 
 		if (n < 0 && errno == EINTR)
@@ -183,7 +183,7 @@ static size_t read_pipe(struct log_pipe *p, size_t limit, bool *ret_end)
 			*ret_end = n == 0 || errno != EAGAIN;
 			break;
 		}
-		pass_bytes(p, block, n);
+		pipe_pass_bytes(p, block, n);
 		total += n;
 		if ((size_t)n < sizeof(block) / 2)
 			break;
@@ -195,15 +195,15 @@ static void on_readable(int fd, int events, void *arg)
 {
 	struct log_pipe *p = arg;
 	bool end;
-	size_t n = read_pipe(p, TURN_BYTES, &end);
+	size_t n = pipe_read(p, TURN_BYTES, &end);
 
 	if (end) {
-		set_reading(p, false);
-	} else if (!may_read(p)) {
-		set_reading(p, false);
+		pipe_set_reading(p, false);
+	} else if (!pipe_may_read(p)) {
+		pipe_set_reading(p, false);
 		loop_timer_arm(p->pause, CONSOLE_MS);
 	} else if (n < FEW_BYTES) {
-		set_reading(p, false);
+		pipe_set_reading(p, false);
 		loop_timer_arm(p->pause, PAUSE_MS);
 	}
 }
@@ -212,8 +212,8 @@ static void on_pause(void *arg)
 {
 	struct log_pipe *p = arg;
 
-	if (may_read(p))
-		set_reading(p, true);
+	if (pipe_may_read(p))
+		pipe_set_reading(p, true);
 	else
 		loop_timer_arm(p->pause, CONSOLE_MS);
 }
@@ -225,8 +225,8 @@ void log_pipe_set_tee(struct log_pipe *p, struct tee_stream *tee)
 
 void log_pipe_ready(struct log_pipe *p)
 {
-	if (p->checked_ms && may_read(p) && !loop_timer_armed(p->pause))
-		set_reading(p, true);
+	if (p->checked_ms && pipe_may_read(p) && !loop_timer_armed(p->pause))
+		pipe_set_reading(p, true);
 }
 
 void log_pipe_drain(struct log_pipe *p)
@@ -237,7 +237,7 @@ void log_pipe_drain(struct log_pipe *p)
 	if (end)
 		return;
 	do {
-		n = read_pipe(p, TURN_BYTES, &end);
+		n = pipe_read(p, TURN_BYTES, &end);
 		total += n;
 	} while (n > 0 && !end && total < 16 * TURN_BYTES);
 }
@@ -259,7 +259,7 @@ static void on_vanished(void *arg, const char *path)
 	p->opt.vanished(p->opt.arg, p->opt.rank, path);
 }
 
-static int open_file(struct log_pipe *p)
+static int pipe_open_file(struct log_pipe *p)
 {
 	const struct log_file_options opt = {
 		.path = p->path,
@@ -276,7 +276,7 @@ static int open_file(struct log_pipe *p)
 	return p->path ? log_file_new(&opt, &p->file) : 0;
 }
 
-static int make_pipe(struct log_pipe *p, int *ret_fd)
+static int pipe_make(struct log_pipe *p, int *ret_fd)
 {
 	int fds[2], r, flags;
 
@@ -316,9 +316,9 @@ int log_pipe_new(
 	if (r == 0)
 		r = loop_timer_new(loop, on_retry, p, &p->retry);
 	if (r == 0)
-		r = open_file(p);
+		r = pipe_open_file(p);
 	if (r == 0)
-		r = make_pipe(p, ret_fd);
+		r = pipe_make(p, ret_fd);
 	if (r < 0) {
 		log_pipe_free(p);
 		return r;

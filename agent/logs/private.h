@@ -2,7 +2,7 @@
 #pragma once
 
 /* Shared by the files behind logs.h: logs.c (the run), worker_streams.c (one worker), run_tail.c
- * (the ends of logs). */
+ * (the ends of its logs). */
 
 #include "agent/logs/compress.h"
 #include "agent/logs/console.h"

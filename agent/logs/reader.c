@@ -65,7 +65,7 @@ struct log_reader {
 	bool *freed; /* set when the callback frees the reader */
 };
 
-static void arm_at(struct log_reader *r, uint64_t at_ms)
+static void reader_arm_at(struct log_reader *r, uint64_t at_ms)
 {
 	uint64_t now = loop_now_ms();
 
@@ -76,9 +76,9 @@ static void arm_at(struct log_reader *r, uint64_t at_ms)
 }
 
 /* Arms the timer for soon, but at least FOLLOW_MS after the last work. */
-static void arm_soon(struct log_reader *r)
+static void reader_arm_soon(struct log_reader *r)
 {
-	arm_at(r, r->worked_ms + FOLLOW_MS);
+	reader_arm_at(r, r->worked_ms + FOLLOW_MS);
 }
 
 /* Hands the batch over. Returns false when the callback has freed the reader. */
@@ -135,7 +135,7 @@ static void on_view(void *arg, int what)
 
 	v->watch = log_watch_free(v->watch);
 	log_view_written(v);
-	arm_soon(v->arg);
+	reader_arm_soon(v->arg);
 }
 
 static void on_dir(void *arg, int what)
@@ -145,7 +145,7 @@ static void on_dir(void *arg, int what)
 	r->rescan = true;
 	for (struct log_view *v = r->views; v; v = v->next)
 		log_view_more(v);
-	arm_soon(r);
+	reader_arm_soon(r);
 }
 
 /* Watches the live file of a log read to its end. Returns true when the watch is new: bytes may
@@ -312,7 +312,7 @@ static bool comes_first(const struct log_reader *r, const struct log_view *v)
 }
 
 /* The log whose turn it is in history: the one with the oldest line (the first of equals), or one
- * that has to look for its next line first. NULL: all history is read. */
+ * that has to search for its next line first. NULL: all history is read. */
 static struct log_view *oldest_view(struct log_reader *r)
 {
 	struct log_view *best = NULL;
@@ -410,7 +410,7 @@ static bool reader_continue(struct log_reader *r, bool *ret_last)
 	return false;
 }
 
-static void arm_deadline(struct log_reader *r)
+static void reader_arm_deadline(struct log_reader *r)
 {
 	uint64_t at = UINT64_MAX;
 
@@ -420,7 +420,7 @@ static void arm_deadline(struct log_reader *r)
 		at = d < at ? d : at;
 	}
 	if (at != UINT64_MAX)
-		arm_at(r, at);
+		reader_arm_at(r, at);
 }
 
 static void reader_turn(void *arg)
@@ -441,7 +441,7 @@ static void reader_turn(void *arg)
 			scan_logs(r);
 		if (!read_some(r, now, &gone)) {
 			if (!gone)
-				arm_at(r, 0);
+				reader_arm_at(r, 0);
 			return;
 		}
 	} while (r->rescan || reader_continue(r, &last));
@@ -453,7 +453,7 @@ static void reader_turn(void *arg)
 	}
 	if ((r->batch_bytes > 0 || r->missed > 0) && !deliver_batch(r, true))
 		return;
-	arm_deadline(r);
+	reader_arm_deadline(r);
 }
 
 static int parse_params(struct log_reader *r, const json_t *params, struct error *err)
@@ -584,7 +584,7 @@ int log_reader_new(struct loop *loop, const char *run_dir, const json_t *params,
 		n = check_ranks(r, workers, err);
 	if (n < 0)
 		return n;
-	arm_at(r, 0);
+	reader_arm_at(r, 0);
 	*ret = TAKE_PTR(r);
 	return 0;
 }
@@ -614,7 +614,7 @@ void log_reader_resume(struct log_reader *r)
 	if (r->follow)
 		for (struct log_view *v = r->views; v; v = v->next)
 			log_view_skip(v, LAG_MAX, LAG_KEEP);
-	arm_at(r, 0);
+	reader_arm_at(r, 0);
 }
 
 void log_reader_run_ended(struct log_reader *r)
@@ -623,5 +623,5 @@ void log_reader_run_ended(struct log_reader *r)
 	r->rescan = true;
 	for (struct log_view *v = r->views; v; v = v->next)
 		log_view_more(v);
-	arm_at(r, 0);
+	reader_arm_at(r, 0);
 }

@@ -16,7 +16,7 @@ int log_source_init(struct log_source *s, const char *path)
 	return s->path ? 0 : -ENOMEM;
 }
 
-static void close_part(struct log_source *s)
+static void source_close_part(struct log_source *s)
 {
 	s->zstd = log_zstd_free(s->zstd);
 	s->fd = log_fs_close(s->fd);
@@ -26,7 +26,7 @@ static void close_part(struct log_source *s)
 
 void log_source_fini(struct log_source *s)
 {
-	close_part(s);
+	source_close_part(s);
 	free(s->path);
 	s->path = NULL;
 }
@@ -61,7 +61,7 @@ static int next_part(const char *path, int number)
 
 /* The newest part's number is read before and after the open: a rotation in between would give the
  * live file a wrong number. */
-static int open_live(struct log_source *s)
+static int source_open_live(struct log_source *s)
 {
 	for (int i = 0; i < 10; i++) {
 		int newest = newest_part(s->path);
@@ -70,7 +70,7 @@ static int open_live(struct log_source *s)
 		if (fd < 0)
 			return fd;
 		if (newest_part(s->path) == newest) {
-			close_part(s);
+			source_close_part(s);
 			s->fd = fd;
 			s->number = newest + 1;
 			s->live = true;
@@ -86,7 +86,7 @@ int log_source_open(struct log_source *s, int number)
 	int compressed = 0, fd, r;
 
 	if (number == 0) {
-		r = open_live(s);
+		r = source_open_live(s);
 		if (r == 0)
 			log_index_load(s->path, 0, &s->index);
 		return r;
@@ -94,7 +94,7 @@ int log_source_open(struct log_source *s, int number)
 	fd = log_parts_open(s->path, number, &compressed);
 	if (fd < 0)
 		return fd;
-	close_part(s);
+	source_close_part(s);
 	s->fd = fd;
 	s->number = number;
 	s->live = false;
@@ -108,7 +108,7 @@ int log_source_open(struct log_source *s, int number)
 }
 
 /* Notes parts that were removed between part after and the present one. */
-static void note_gap(struct log_source *s, int after)
+static void source_note_gap(struct log_source *s, int after)
 {
 	if (s->number > after + 1)
 		s->missing = log_part_counts_missing(s->path, after, s->number);
@@ -119,7 +119,7 @@ int log_source_open_oldest(struct log_source *s)
 	int r = log_source_open(s, next_part(s->path, 0));
 
 	if (r == 0)
-		note_gap(s, 0);
+		source_note_gap(s, 0);
 	return r;
 }
 
@@ -141,7 +141,7 @@ ssize_t log_source_read(
 }
 
 /* True when the open file is still the live one, under its name. *ret_more: it has unread bytes. */
-static bool live_goes_on(struct log_source *s, bool *ret_more)
+static bool source_live_goes_on(struct log_source *s, bool *ret_more)
 {
 	struct stat ours, there;
 
@@ -160,7 +160,7 @@ static bool live_goes_on(struct log_source *s, bool *ret_more)
 }
 
 /* Opens the first existing part after the present one. */
-static bool open_next_part(struct log_source *s)
+static bool source_open_next_part(struct log_source *s)
 {
 	/* A part may be removed between the listing and the open: try the next. */
 	for (int next = next_part(s->path, s->number); next; next = next_part(s->path, next))
@@ -176,15 +176,15 @@ bool log_source_next(struct log_source *s)
 	bool more;
 
 	if (s->live) {
-		if (live_goes_on(s, &more))
+		if (source_live_goes_on(s, &more))
 			return more;
 		/* The worker may have written more before the file was moved. */
 		if (s->fd >= 0 && log_fs_fstat(s->fd, &st) == 0 && st.st_size > s->offset)
 			return true;
 	}
-	if (!open_next_part(s))
+	if (!source_open_next_part(s))
 		return false;
-	note_gap(s, before);
+	source_note_gap(s, before);
 	return true;
 }
 

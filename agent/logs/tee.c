@@ -44,7 +44,7 @@ struct tee_stream {
 	off_t offset, limit; /* limit: -1 for none */
 	struct tee_newer_file *newer;
 	int n_newer;
-	uint64_t skipped; /* bytes of files skipped by skip_newer_file() */
+	uint64_t skipped; /* bytes of files skipped by stream_skip_newer() */
 	uint64_t done;	  /* bytes handed out since the start */
 	uint64_t target;  /* what done must reach after tee_mark() */
 	struct log_watch *watch;
@@ -98,7 +98,7 @@ static void on_copy(void *arg, const char *data, size_t len, unsigned flags)
 	log_copy_put(s->copy, &s->copy_line, s->plain, s->plain_len, data, len, flags);
 }
 
-static void arm_at(struct tee *t, uint64_t at_ms, uint64_t now_ms)
+static void tee_arm_at(struct tee *t, uint64_t at_ms, uint64_t now_ms)
 {
 	if (at_ms >= t->timer_at)
 		return;
@@ -117,7 +117,7 @@ static void on_timer(void *arg)
 	tee_run(t);
 }
 
-static void warn_once(struct tee_stream *s, const char *what)
+static void stream_warn_once(struct tee_stream *s, const char *what)
 {
 	char text[512];
 
@@ -129,7 +129,7 @@ static void warn_once(struct tee_stream *s, const char *what)
 	s->tee->hooks.vanished(s->tee->hooks.arg, s->rank, text);
 }
 
-static void check_file(struct tee_stream *s)
+static void stream_check_file(struct tee_stream *s)
 {
 	struct stat ours, there;
 	int r;
@@ -140,9 +140,9 @@ static void check_file(struct tee_stream *s)
 	if (r == -ETIMEDOUT)
 		return;
 	if (r < 0)
-		warn_once(s, "was removed");
+		stream_warn_once(s, "was removed");
 	else if (there.st_ino != ours.st_ino || there.st_dev != ours.st_dev)
-		warn_once(s, "was replaced");
+		stream_warn_once(s, "was replaced");
 }
 
 static void on_watch(void *arg, int what)
@@ -150,30 +150,30 @@ static void on_watch(void *arg, int what)
 	struct tee_stream *s = arg;
 
 	if (what & LOG_WATCH_GONE)
-		check_file(s);
+		stream_check_file(s);
 	s->state = TEE_READY;
 	tee_run(s->tee);
 }
 
 /* on: the watch reports writes, too. It is off while the file is busy. */
-static void set_watch(struct tee_stream *s, bool on)
+static void stream_set_watch(struct tee_stream *s, bool on)
 {
 	int events = LOG_WATCH_GONE | LOG_WATCH_MUST | (on ? LOG_WATCH_MODIFY : 0);
 
 	s->watching = on;
 	if (s->watch && log_watch_set(s->watch, s->fd, events) < 0) {
 		s->watch = log_watch_free(s->watch);
-		warn_once(s, "can no longer be watched");
+		stream_warn_once(s, "can no longer be watched");
 	}
 }
 
-static bool is_dead(const struct tee_stream *s)
+static bool stream_is_unread(const struct tee_stream *s)
 {
 	return !s->to_console && !s->copy;
 }
 
 /* Returns bytes read, 0 at the present end. */
-static size_t read_block(struct tee_stream *s, uint64_t now_ms)
+static size_t stream_read_block(struct tee_stream *s, uint64_t now_ms)
 {
 	size_t want = BLOCK_BYTES;
 	ssize_t n;
@@ -191,7 +191,7 @@ static size_t read_block(struct tee_stream *s, uint64_t now_ms)
 	return n;
 }
 
-static int take_newer_file(struct tee_stream *s)
+static int stream_take_newer(struct tee_stream *s)
 {
 	struct tee_newer_file *file = s->newer;
 	int fd = file->fd;
@@ -202,7 +202,7 @@ static int take_newer_file(struct tee_stream *s)
 	return fd;
 }
 
-static void report_skipped(struct tee_stream *s)
+static void stream_report_skipped(struct tee_stream *s)
 {
 	char text[128];
 	int n = snprintf(text, sizeof(text),
@@ -215,24 +215,24 @@ static void report_skipped(struct tee_stream *s)
 			LINE_START | LINE_END);
 }
 
-static bool go_to_newer_file(struct tee_stream *s)
+static bool stream_next_file(struct tee_stream *s)
 {
 	if (!s->newer)
 		return false;
 	log_fs_close(s->fd);
-	s->fd = take_newer_file(s);
+	s->fd = stream_take_newer(s);
 	s->offset = 0;
 	s->limit = -1;
 	if (s->skipped > 0)
-		report_skipped(s);
+		stream_report_skipped(s);
 	return true;
 }
 
 /* Skips the oldest file that waits to be read. */
-static void skip_newer_file(struct tee_stream *s)
+static void stream_skip_newer(struct tee_stream *s)
 {
 	struct stat st;
-	int fd = take_newer_file(s);
+	int fd = stream_take_newer(s);
 
 	if (log_fs_fstat(fd, &st) == 0) {
 		s->skipped += st.st_size;
@@ -242,13 +242,13 @@ static void skip_newer_file(struct tee_stream *s)
 }
 
 /* Reads a file that shrank from its start, where an appending writer goes on. */
-static bool restart_truncated(struct tee_stream *s)
+static bool stream_restart_truncated(struct tee_stream *s)
 {
 	struct stat st;
 
 	if (!s->path || s->ending || log_fs_fstat(s->fd, &st) < 0 || st.st_size >= s->offset)
 		return false;
-	warn_once(s, "was truncated");
+	stream_warn_once(s, "was truncated");
 	s->offset = 0;
 	s->target = s->done;
 	return st.st_size > 0;
@@ -257,37 +257,37 @@ static bool restart_truncated(struct tee_stream *s)
 /* Called when all was read: goes to the next file, or decides how the stream waits. */
 static void stream_at_end(struct tee_stream *s, bool read_some)
 {
-	if (go_to_newer_file(s))
+	if (stream_next_file(s))
 		return;
 	if (s->ending || !s->watch) {
 		s->state = TEE_IDLE;
 		return;
 	}
 	if (read_some) {
-		set_watch(s, false);
+		stream_set_watch(s, false);
 		s->state = TEE_HOT;
 		return;
 	}
-	if (s->watching && !restart_truncated(s)) {
+	if (s->watching && !stream_restart_truncated(s)) {
 		s->state = TEE_IDLE;
 		return;
 	}
-	set_watch(s, true);
+	stream_set_watch(s, true);
 }
 
 /* Reads one stream until its end, a full console, or the end of the budget. */
-static size_t read_stream(struct tee_stream *s, size_t budget, uint64_t now_ms)
+static size_t stream_read(struct tee_stream *s, size_t budget, uint64_t now_ms)
 {
 	size_t total = 0;
 
 	while (s->state == TEE_READY && total < budget && tee_has_room(s)) {
 		size_t n;
 
-		if (is_dead(s)) {
+		if (stream_is_unread(s)) {
 			s->state = TEE_IDLE;
 			break;
 		}
-		n = read_block(s, now_ms);
+		n = stream_read_block(s, now_ms);
 		total += n;
 		if (n == BLOCK_BYTES)
 			continue;
@@ -300,7 +300,7 @@ static void stream_free(struct tee_stream *s)
 {
 	log_watch_free(s->watch);
 	while (s->newer)
-		log_fs_close(take_newer_file(s));
+		log_fs_close(stream_take_newer(s));
 	log_fs_close(s->fd);
 	lines_fini(&s->lines);
 	if (s->copy_lines)
@@ -313,17 +313,17 @@ static void stream_free(struct tee_stream *s)
 	free(s);
 }
 
-static bool is_finished(const struct tee_stream *s)
+static bool stream_is_finished(const struct tee_stream *s)
 {
 	return s->ending && s->state == TEE_IDLE && !s->newer;
 }
 
-static void remove_finished(struct tee *t)
+static void tee_remove_finished(struct tee *t)
 {
 	for (struct tee_stream **p = &t->streams; *p;) {
 		struct tee_stream *s = *p;
 
-		if (!is_finished(s)) {
+		if (!stream_is_finished(s)) {
 			p = &s->next;
 			continue;
 		}
@@ -338,7 +338,7 @@ static void remove_finished(struct tee *t)
 }
 
 /* Flushes the copies, arms the timer for what comes first, and trims the console's buffers. */
-static void finish_turn(struct tee *t, uint64_t now)
+static void tee_finish_turn(struct tee *t, uint64_t now)
 {
 	bool hot = false, ready = false;
 
@@ -348,19 +348,19 @@ static void finish_turn(struct tee *t, uint64_t now)
 		hot |= s->state == TEE_HOT;
 		ready |= s->state == TEE_READY && tee_has_room(s);
 		if (at != UINT64_MAX && s->state != TEE_READY && tee_has_room(s))
-			arm_at(t, at, now);
+			tee_arm_at(t, at, now);
 		if (s->copy)
 			log_copy_flush(s->copy);
 	}
 	if (ready)
-		arm_at(t, now, now);
+		tee_arm_at(t, now, now);
 	if (hot)
-		arm_at(t, now + TEE_BATCH_MS, now);
+		tee_arm_at(t, now + TEE_BATCH_MS, now);
 	if (t->console && !hot && !ready)
 		console_trim(t->console);
 }
 
-static void run_once(struct tee *t, uint64_t now)
+static void tee_turn(struct tee *t, uint64_t now)
 {
 	size_t budget = TURN_BYTES;
 	bool some = true;
@@ -368,7 +368,7 @@ static void run_once(struct tee *t, uint64_t now)
 	while (some && budget > 0) {
 		some = false;
 		for (struct tee_stream *s = t->streams; s && budget > 0; s = s->next) {
-			size_t n = read_stream(s, BLOCK_BYTES < budget ? BLOCK_BYTES : budget, now);
+			size_t n = stream_read(s, BLOCK_BYTES < budget ? BLOCK_BYTES : budget, now);
 
 			some |= n > 0;
 			budget -= n < budget ? n : budget;
@@ -376,7 +376,7 @@ static void run_once(struct tee *t, uint64_t now)
 		if (t->console)
 			console_flush(t->console);
 	}
-	remove_finished(t);
+	tee_remove_finished(t);
 	/* Only a stream read to its end has partial lines: otherwise the rest may be in the file
 	 * already. */
 	for (struct tee_stream *s = t->streams; s; s = s->next)
@@ -384,7 +384,7 @@ static void run_once(struct tee *t, uint64_t now)
 			lines_tick(&s->lines, now);
 	if (t->console)
 		console_flush(t->console);
-	finish_turn(t, now);
+	tee_finish_turn(t, now);
 	t->hooks.progress(t->hooks.arg);
 }
 
@@ -397,7 +397,7 @@ static void tee_run(struct tee *t)
 	t->running = true;
 	while (t->again) {
 		t->again = false;
-		run_once(t, loop_now_ms());
+		tee_turn(t, loop_now_ms());
 	}
 	t->running = false;
 }
@@ -436,7 +436,7 @@ struct tee *tee_free(struct tee *t)
 	return NULL;
 }
 
-static int set_texts(struct tee_stream *s, const struct tee_options *opt)
+static int stream_set_texts(struct tee_stream *s, const struct tee_options *opt)
 {
 	s->plain = strdup(opt->prefix);
 	if (!s->plain || (opt->path && !(s->path = strdup(opt->path))))
@@ -452,7 +452,7 @@ static int set_texts(struct tee_stream *s, const struct tee_options *opt)
 	return 0;
 }
 
-static int set_lines(struct tee_stream *s, const struct tee_options *opt)
+static int stream_set_lines(struct tee_stream *s, const struct tee_options *opt)
 {
 	lines_init(&s->lines, opt->stamped ? &console_stamped_config : &console_config, on_line, s);
 	if (!opt->copy)
@@ -480,9 +480,9 @@ int tee_add(
 	s->std = opt->std;
 	s->to_console = opt->to_console && t->console;
 	s->watching = true;
-	r = set_texts(s, opt);
+	r = stream_set_texts(s, opt);
 	if (r == 0)
-		r = set_lines(s, opt);
+		r = stream_set_lines(s, opt);
 	if (r == 0 && fd >= 0 && opt->path)
 		r = log_watch_new(t->loop, fd, LOG_WATCH_MODIFY | LOG_WATCH_GONE | LOG_WATCH_MUST,
 			on_watch, s, &s->watch);
@@ -501,14 +501,14 @@ int tee_add(
 void tee_more(struct tee_stream *s)
 {
 	s->state = TEE_READY;
-	arm_at(s->tee, 0, 0);
+	tee_arm_at(s->tee, 0, 0);
 }
 
 void tee_next(struct tee_stream *s, int fd)
 {
 	struct tee_newer_file *file, **p;
 
-	if (is_dead(s) || !(file = malloc(sizeof(*file)))) {
+	if (stream_is_unread(s) || !(file = malloc(sizeof(*file)))) {
 		log_fs_close(fd);
 		return;
 	}
@@ -521,7 +521,7 @@ void tee_next(struct tee_stream *s, int fd)
 	if (s->n_newer > MAX_NEWER)
 		tee_run(s->tee);
 	if (s->n_newer > MAX_NEWER)
-		skip_newer_file(s);
+		stream_skip_newer(s);
 }
 
 void tee_feed(struct tee_stream *s, const char *data, size_t len)
@@ -531,7 +531,7 @@ void tee_feed(struct tee_stream *s, const char *data, size_t len)
 	lines_feed(&s->lines, data, len, now);
 	if (s->copy_lines)
 		lines_feed(s->copy_lines, data, len, now);
-	arm_at(s->tee, 0, 0);
+	tee_arm_at(s->tee, 0, 0);
 }
 
 bool tee_has_room(const struct tee_stream *s)
@@ -555,7 +555,7 @@ void tee_end(struct tee_stream *s)
 		s->limit = st.st_size;
 	s->watch = log_watch_free(s->watch);
 	s->state = TEE_READY;
-	arm_at(s->tee, 0, 0);
+	tee_arm_at(s->tee, 0, 0);
 }
 
 void tee_console_ready(struct tee *t)
@@ -576,7 +576,7 @@ void tee_mark(struct tee *t)
 		struct stat st;
 
 		s->target = s->done;
-		if (s->fd < 0 || is_dead(s))
+		if (s->fd < 0 || stream_is_unread(s))
 			continue;
 		if (log_fs_fstat(s->fd, &st) == 0 && st.st_size > s->offset)
 			s->target += st.st_size - s->offset;
@@ -602,7 +602,7 @@ bool tee_caught_up(const struct tee *t)
 	uint64_t now = loop_now_ms();
 
 	for (struct tee_stream *s = t->streams; s; s = s->next)
-		if (s->done < s->target && !is_dead(s))
+		if (s->done < s->target && !stream_is_unread(s))
 			return false;
 	for (struct tee_stream *s = t->streams; s; s = s->next) {
 		lines_release(&s->lines, now);

@@ -24,9 +24,9 @@ struct log_index {
 	struct log_watch *watch;
 	char *path;
 	int rank;
-	off_t size;	   /* when it was last looked at */
+	off_t size;	   /* at the last check */
 	off_t reserved;	   /* disk_reserve.h */
-	uint64_t look_ms;  /* 0: the file is watched */
+	uint64_t check_ms; /* 0: the file is watched */
 	uint64_t began_us; /* time of the last record of a first write */
 	bool full, vanished;
 	bool own_clock; /* the file system has the clock of this host */
@@ -52,7 +52,7 @@ void log_index_append(const char *path, off_t offset, uint64_t real_us)
 
 /* False when the file is gone (reported once; nothing is left to index), or cannot be reached now.
  */
-static bool file_exists(struct log_index *i, struct stat *ret)
+static bool index_file_exists(struct log_index *i, struct stat *ret)
 {
 	int r = i->vanished ? -ENOENT : log_fs_stat(i->path, ret);
 
@@ -61,13 +61,13 @@ static bool file_exists(struct log_index *i, struct stat *ret)
 	if (r == 0 && ret->st_dev == i->dev && ret->st_ino == i->ino)
 		return true;
 	i->vanished = true;
-	i->look_ms = 0;
+	i->check_ms = 0;
 	i->watch = log_watch_free(i->watch);
 	i->set->hooks.vanished(i->set->hooks.arg, i->rank, i->path);
 	return false;
 }
 
-static void set_watch(struct log_index *i, bool on)
+static void index_set_watch(struct log_index *i, bool on)
 {
 	_cleanup_log_fd_ int fd = log_fs_open(i->path, O_RDONLY, 0);
 
@@ -75,20 +75,20 @@ static void set_watch(struct log_index *i, bool on)
 		i->watch = log_watch_free(i->watch);
 }
 
-static void arm_timer(struct log_indexes *x)
+static void indexes_arm(struct log_indexes *x)
 {
 	uint64_t now = loop_now_ms(), at = UINT64_MAX;
 
 	for (struct log_index *i = x->all; i; i = i->next)
-		if (i->look_ms && i->look_ms < at)
-			at = i->look_ms;
+		if (i->check_ms && i->check_ms < at)
+			at = i->check_ms;
 	if (at == UINT64_MAX)
 		loop_timer_disarm(x->timer);
 	else
 		loop_timer_arm(x->timer, at > now ? at - now : 0);
 }
 
-static void set_full(struct log_index *i, bool full)
+static void index_set_full(struct log_index *i, bool full)
 {
 	if (i->full == full)
 		return;
@@ -98,14 +98,14 @@ static void set_full(struct log_index *i, bool full)
 
 /* Reserves room on the disk. Returns true when the disk is full, so that this must be done again
  * soon. */
-static bool check_space(struct log_index *i)
+static bool index_reserve(struct log_index *i)
 {
 	int r = log_disk_reserve(i->path, &i->reserved);
 
 	if (r == -ENOSPC || r == -EDQUOT)
-		set_full(i, true);
+		index_set_full(i, true);
 	else if (r == 0)
-		set_full(i, false);
+		index_set_full(i, false);
 	return i->full;
 }
 
@@ -124,8 +124,8 @@ static bool is_fresh(const struct stat *st, uint64_t now)
 
 /* A write began. The file's modification time is that of the kernel's last tick, so not after the
  * write. A remote file system may have another clock: if its time is ahead, or a second old, now
- * replaces it. Where the clock is this host's, the agent may have been kept from looking. */
-static void open_second(struct log_index *i, const struct stat *st)
+ * replaces it. Where the clock is this host's, the agent may have been kept from checking. */
+static void index_open_second(struct log_index *i, const struct stat *st)
 {
 	uint64_t now = loop_real_us(), us = modified_us(st);
 
@@ -138,44 +138,44 @@ static void on_watch(void *arg, int what)
 	struct log_index *i = arg;
 	struct stat st;
 
-	if (!file_exists(i, &st) || !(what & LOG_WATCH_MODIFY))
+	if (!index_file_exists(i, &st) || !(what & LOG_WATCH_MODIFY))
 		return;
-	open_second(i, &st);
-	set_watch(i, false);
-	i->look_ms = loop_now_ms() + LOG_INDEX_EVERY_MS;
-	check_space(i);
-	arm_timer(i->set);
+	index_open_second(i, &st);
+	index_set_watch(i, false);
+	i->check_ms = loop_now_ms() + LOG_INDEX_EVERY_MS;
+	index_reserve(i);
+	indexes_arm(i->set);
 }
 
 /* Records when the last write of the present second was. */
-static void close_second(struct log_index *i, const struct stat *st)
+static void index_close_second(struct log_index *i, const struct stat *st)
 {
 	uint64_t now = loop_real_us(), us = modified_us(st) + LOG_INDEX_TICK_US;
 
 	log_index_append(i->path, st->st_size, us > i->began_us && us < now ? us : now);
 }
 
-static void check_index(struct log_index *i, uint64_t now)
+static void index_check(struct log_index *i, uint64_t now)
 {
 	struct stat st, again;
 	off_t before;
 
-	if (!file_exists(i, &st)) {
-		i->look_ms = i->vanished ? 0 : now + LOG_INDEX_RETRY_MS;
+	if (!index_file_exists(i, &st)) {
+		i->check_ms = i->vanished ? 0 : now + LOG_INDEX_RETRY_MS;
 		return;
 	}
-	i->look_ms = check_space(i) ? now + LOG_INDEX_RETRY_MS : 0;
+	i->check_ms = index_reserve(i) ? now + LOG_INDEX_RETRY_MS : 0;
 	before = i->size;
 	i->size = st.st_size;
 	if (!i->watch || (i->full && i->size == before))
 		return;
-	set_watch(i, true);
+	index_set_watch(i, true);
 	/* Bytes that came just before the watch was on belong to the present second, too. */
 	if (log_fs_stat(i->path, &again) == 0 && again.st_size != st.st_size)
 		st = again;
 	i->size = st.st_size;
 	if (i->size > before)
-		close_second(i, &st);
+		index_close_second(i, &st);
 }
 
 static void on_timer(void *arg)
@@ -184,9 +184,9 @@ static void on_timer(void *arg)
 	uint64_t now = loop_now_ms();
 
 	for (struct log_index *i = x->all; i; i = i->next)
-		if (i->look_ms && i->look_ms <= now)
-			check_index(i, now);
-	arm_timer(x);
+		if (i->check_ms && i->check_ms <= now)
+			index_check(i, now);
+	indexes_arm(x);
 }
 
 int log_indexes_new(
@@ -258,11 +258,11 @@ struct log_index *log_index_free(struct log_index *i)
 
 	if (!i)
 		return NULL;
-	if (i->path && file_exists(i, &st) && st.st_size > i->size) {
+	if (i->path && index_file_exists(i, &st) && st.st_size > i->size) {
 		/* The worker's end may be seen before its last write. */
-		if (!i->look_ms)
-			open_second(i, &st);
-		close_second(i, &st);
+		if (!i->check_ms)
+			index_open_second(i, &st);
+		index_close_second(i, &st);
 	}
 	for (p = &i->set->all; *p != i; p = &(*p)->next)
 		;
@@ -275,7 +275,7 @@ struct log_index *log_index_free(struct log_index *i)
 	return NULL;
 }
 
-static void add_entry(struct log_index_table *t, int64_t offset, int64_t time_us)
+static void table_add(struct log_index_table *t, int64_t offset, int64_t time_us)
 {
 	/* The file was truncated: entries of earlier bytes are no longer true. */
 	if (t->n > 0 && offset < t->entries[t->n - 1].offset)
@@ -312,7 +312,7 @@ void log_index_load(const char *path, int number, struct log_index_table *ret)
 	}
 	ret->entries = e;
 	for (size_t i = 0; i < got / sizeof(*e); i++)
-		add_entry(ret, (int64_t)le64toh((uint64_t)e[i].offset),
+		table_add(ret, (int64_t)le64toh((uint64_t)e[i].offset),
 			(int64_t)le64toh((uint64_t)e[i].time_us));
 }
 
@@ -323,7 +323,7 @@ void log_index_table_fini(struct log_index_table *t)
 }
 
 /* Number of entries before the first for which the field is greater. */
-static size_t upper_bound(const struct log_index_table *t, int64_t value, bool by_time)
+static size_t table_upper_bound(const struct log_index_table *t, int64_t value, bool by_time)
 {
 	size_t lo = 0, hi = t->n;
 
@@ -341,7 +341,7 @@ static size_t upper_bound(const struct log_index_table *t, int64_t value, bool b
 
 int64_t log_index_since(const struct log_index_table *t, int64_t time_us)
 {
-	size_t i = upper_bound(t, time_us, true);
+	size_t i = table_upper_bound(t, time_us, true);
 
 	/* time_us may lie beyond the last second of the index: nothing that new is in the file. */
 	if (i > 0 && i == t->n && time_us >= t->entries[i - 1].time_us + LOG_INDEX_EVERY_MS * 1000)
@@ -351,7 +351,7 @@ int64_t log_index_since(const struct log_index_table *t, int64_t time_us)
 
 int64_t log_index_time(const struct log_index_table *t, int64_t offset, int64_t *ret_range_us)
 {
-	size_t i = upper_bound(t, offset, false);
+	size_t i = table_upper_bound(t, offset, false);
 
 	*ret_range_us = 0;
 	if (i == 0)
@@ -363,14 +363,14 @@ int64_t log_index_time(const struct log_index_table *t, int64_t offset, int64_t 
 
 int64_t log_index_next(const struct log_index_table *t, int64_t offset)
 {
-	size_t i = upper_bound(t, offset, false);
+	size_t i = table_upper_bound(t, offset, false);
 
 	return i < t->n ? t->entries[i].offset : INT64_MAX;
 }
 
 int64_t log_index_order(const struct log_index_table *t, int64_t offset)
 {
-	size_t i = upper_bound(t, offset, false);
+	size_t i = table_upper_bound(t, offset, false);
 	const struct log_index_entry *from = i > 0 ? &t->entries[i - 1] : NULL;
 	const struct log_index_entry *to = i < t->n ? &t->entries[i] : NULL;
 

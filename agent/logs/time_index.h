@@ -6,7 +6,7 @@
  * itself, in records of offset and time, 64 bits each, little-endian. Bytes at offset and beyond
  * were written at time or later, bytes before it at time or earlier. While the file grows, at most
  * two records a second are added, with the times of that second's first and last write; an idle
- * file costs nothing. Each look at the file also reserves room on the disk (disk_reserve.h).
+ * file costs nothing. Each check of the file also reserves room on the disk (disk_reserve.h).
  */
 
 #include "common/base/cleanup.h"

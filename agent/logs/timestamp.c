@@ -3,32 +3,23 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-static void put_digits(char *p, int digits, unsigned value)
-{
-	while (digits-- > 0) {
-		p[digits] = '0' + value % 10;
-		value /= 10;
-	}
-}
-
 void log_stamp_write(char out[LOG_STAMP_LEN], uint64_t real_us)
 {
-	time_t sec = real_us / 1000000;
+	const time_t sec = (time_t)(real_us / 1000000);
+	char text[LOG_STAMP_LEN + 1];
 	struct tm tm;
+	size_t n;
 
 	memcpy(out, "0000-00-00T00:00:00.000000Z ", LOG_STAMP_LEN);
-	if (!gmtime_r(&sec, &tm))
+	n = gmtime_r(&sec, &tm) ? strftime(text, sizeof(text), "%FT%T", &tm) : 0;
+	if (n != strlen("0000-00-00T00:00:00")) /* a year beyond 9999 */
 		return;
-	put_digits(out, 4, tm.tm_year + 1900);
-	put_digits(out + 5, 2, tm.tm_mon + 1);
-	put_digits(out + 8, 2, tm.tm_mday);
-	put_digits(out + 11, 2, tm.tm_hour);
-	put_digits(out + 14, 2, tm.tm_min);
-	put_digits(out + 17, 2, tm.tm_sec);
-	put_digits(out + 20, 6, real_us % 1000000);
+	snprintf(text + n, sizeof(text) - n, ".%06uZ ", (unsigned)(real_us % 1000000));
+	memcpy(out, text, LOG_STAMP_LEN);
 }
 
 static bool get_digits(const char *p, int digits, int *ret)

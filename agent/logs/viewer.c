@@ -69,7 +69,7 @@ static void on_line(void *arg, const char *data, size_t len, unsigned flags)
 		v->fn(v->arg, v, &line);
 }
 
-static void reset_lines(struct log_view *v)
+static void view_reset_lines(struct log_view *v)
 {
 	lines_fini(&v->lines);
 	lines_init(&v->lines, &v->config, on_line, v);
@@ -78,7 +78,7 @@ static void reset_lines(struct log_view *v)
 
 /* Skips the parts closed before the wanted time, and within the first part left whatever its index
  * proves to be older. */
-static int open_since(struct log_view *v)
+static int view_open_since(struct log_view *v)
 {
 	struct log_source *s = &v->input.source;
 	struct stat st;
@@ -109,7 +109,7 @@ static int view_begin(struct log_view *v, bool history)
 
 	if (!history || v->rules->lines < 0) {
 		v->state = LOG_VIEW_READ;
-		return open_since(v);
+		return view_open_since(v);
 	}
 	if (v->rules->lines == 0) {
 		v->state = LOG_VIEW_READ;
@@ -126,7 +126,7 @@ static int view_begin(struct log_view *v, bool history)
 	}
 	if (v->rules->contains || v->rules->until_us >= 0) {
 		v->state = LOG_VIEW_COUNT;
-		return open_since(v);
+		return view_open_since(v);
 	}
 	v->state = LOG_VIEW_FIND;
 	return log_finder_init(&v->finder, &v->input.source, v->rules->lines);
@@ -179,7 +179,7 @@ struct log_view *log_view_free(struct log_view *v)
 	return NULL;
 }
 
-static int step_find(struct log_view *v)
+static int view_step_find(struct log_view *v)
 {
 	int r = log_finder_step(&v->finder);
 
@@ -199,19 +199,19 @@ static int step_find(struct log_view *v)
 }
 
 /* Counting is done: reads again from the start, to hand out the last lines. */
-static int begin_reading(struct log_view *v)
+static int view_begin_reading(struct log_view *v)
 {
 	lines_finish(&v->lines);
-	reset_lines(v);
+	view_reset_lines(v);
 	log_input_reset(&v->input);
 	v->state = LOG_VIEW_READ;
 	if (v->matches > v->rules->lines)
 		v->skip_matches = v->matches - v->rules->lines;
-	return open_since(v);
+	return view_open_since(v);
 }
 
 /* Skips, and counts, lines that a slow viewer misses, up to the start of a line. */
-static int step_skip(struct log_view *v)
+static int view_step_skip(struct log_view *v)
 {
 	static char buf[SKIP_BYTES];
 	struct log_source *s = &v->input.source;
@@ -237,7 +237,7 @@ static int step_skip(struct log_view *v)
 }
 
 /* Hands out a line that says how much rotation has removed here. */
-static void report_missing(struct log_view *v)
+static void view_report_missing(struct log_view *v)
 {
 	const struct log_missing missing = v->input.source.missing;
 	struct log_line line = {
@@ -247,7 +247,7 @@ static void report_missing(struct log_view *v)
 
 	v->input.source.missing.parts = 0;
 	lines_finish(&v->lines);
-	reset_lines(v);
+	view_reset_lines(v);
 	if (v->state == LOG_VIEW_COUNT || v->skip_matches > 0 || !wanted_by_time(v, &line))
 		return;
 	line.data = text;
@@ -259,8 +259,8 @@ static void report_missing(struct log_view *v)
 	v->fn(v->arg, v, &line);
 }
 
-/* New bytes were written after the last look or, if inotify reported the write, at that moment. */
-static void set_live_time(struct log_view *v)
+/* New bytes were written after the last read or, if inotify reported the write, at that moment. */
+static void view_set_live_time(struct log_view *v)
 {
 	int64_t now = (int64_t)loop_real_us(), from = v->woken_us ? v->woken_us : v->quiet_us;
 
@@ -269,14 +269,14 @@ static void set_live_time(struct log_view *v)
 }
 
 /* Hands out a piece of what was read. */
-static void step_take(struct log_view *v, uint64_t now_ms)
+static void view_step_take(struct log_view *v, uint64_t now_ms)
 {
 	bool begins = !v->input.within;
 	const char *piece;
 	size_t n;
 
 	if (v->input.source.missing.parts > 0) {
-		report_missing(v);
+		view_report_missing(v);
 		return;
 	}
 	if (begins) {
@@ -288,12 +288,12 @@ static void step_take(struct log_view *v, uint64_t now_ms)
 	v->worked = n;
 }
 
-static int step_end(struct log_view *v, uint64_t now_ms)
+static int view_step_end(struct log_view *v, uint64_t now_ms)
 {
 	if (v->input.source.missing.parts > 0)
-		report_missing(v);
+		view_report_missing(v);
 	if (v->state == LOG_VIEW_COUNT) {
-		int r = begin_reading(v);
+		int r = view_begin_reading(v);
 
 		return r < 0 ? r : 1;
 	}
@@ -307,19 +307,19 @@ static int step_end(struct log_view *v, uint64_t now_ms)
 	return 0;
 }
 
-static int step_read(struct log_view *v, uint64_t now_ms)
+static int view_step_read(struct log_view *v, uint64_t now_ms)
 {
 	int r;
 
 	if (log_input_ready(&v->input)) {
-		step_take(v, now_ms);
+		view_step_take(v, now_ms);
 		return 1;
 	}
 	r = log_input_fill(&v->input);
 	if (r == 0)
-		return step_end(v, now_ms);
+		return view_step_end(v, now_ms);
 	if (r > 0 && v->live && v->quiet_us)
-		set_live_time(v);
+		view_set_live_time(v);
 	return r;
 }
 
@@ -329,9 +329,9 @@ bool log_view_step(struct log_view *v, uint64_t now_ms)
 
 	v->worked = 0;
 	if (v->state == LOG_VIEW_FIND)
-		r = step_find(v);
+		r = view_step_find(v);
 	else if (!log_view_at_end(v))
-		r = v->skip_to >= 0 ? step_skip(v) : step_read(v, now_ms);
+		r = v->skip_to >= 0 ? view_step_skip(v) : view_step_read(v, now_ms);
 	if (r < 0)
 		v->state = LOG_VIEW_BROKEN;
 	return r > 0;
@@ -392,7 +392,7 @@ void log_view_skip(struct log_view *v, int64_t max, int64_t keep)
 	/* Finishes a line that was partly shown; counts a line that was not shown as missed. */
 	if (v->lines.open)
 		lines_finish(&v->lines);
-	reset_lines(v);
+	view_reset_lines(v);
 	v->skip_to = st.st_size - keep;
 	log_view_more(v);
 }

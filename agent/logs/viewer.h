@@ -3,7 +3,7 @@
 
 /*
  * One log as one viewer wants to see it: from the right place on, only the wanted lines, step by
- * step. Knows no loop, and no other logs.
+ * step. Arms no timer, and knows no other logs.
  */
 
 #include "agent/files/inotify.h"
@@ -62,7 +62,7 @@ struct log_view {
 	bool chosen;		    /* ... or matches */
 	bool live;		    /* history is over: the end was reached once */
 	int64_t time_us, range_us;  /* when the present line was written */
-	size_t worked;		    /* bytes looked at by the last step */
+	size_t worked;		    /* bytes read by the last step */
 	int64_t quiet_us, woken_us; /* live: when the end was reached; the write after it */
 	int64_t skip_to;	    /* skip up to this offset in the live file; -1: do not */
 	int64_t missed;		    /* lines skipped since the reader last set this to 0 */

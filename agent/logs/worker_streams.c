@@ -18,7 +18,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static void end_worker(struct log_worker *w)
+static void worker_end(struct log_worker *w)
 {
 	for (int i = 0; i < 2; i++) {
 		struct log_stream *s = &w->std[i];
@@ -35,7 +35,7 @@ static void end_worker(struct log_worker *w)
 
 static void worker_free(struct log_worker *w)
 {
-	end_worker(w);
+	worker_end(w);
 	for (int i = 0; i < 2; i++) {
 		log_pipe_free(w->std[i].pipe);
 		free(w->std[i].path);
@@ -89,7 +89,7 @@ void logs_worker_ended(struct logs *l, int local_rank)
 	struct log_worker *w = logs_find_worker(l, local_rank);
 
 	if (w && !w->ended)
-		end_worker(w);
+		worker_end(w);
 }
 
 static struct log_plan make_plan(const struct logs *l, int local_rank, bool files)
@@ -154,7 +154,7 @@ static bool wants_colour(void)
 }
 
 /* Follows the stream if the console or a filtered copy wants its lines. s->path is set already. */
-static int open_tee(struct logs *l, struct log_worker *w, int std, const char *prefix)
+static int stream_open_tee(struct logs *l, struct log_worker *w, int std, const char *prefix)
 {
 	const struct log_plan_stream *plan = &w->plan.std[std];
 	struct log_stream *s = &w->std[std];
@@ -185,7 +185,8 @@ static int open_tee(struct logs *l, struct log_worker *w, int std, const char *p
 	return tee_add(l->tee, &opt, fd, st.st_size, &s->tee);
 }
 
-static int open_pipe(struct logs *l, struct log_worker *w, int std, const char *prefix, int *ret_fd)
+static int stream_open_pipe(
+	struct logs *l, struct log_worker *w, int std, const char *prefix, int *ret_fd)
 {
 	const struct spec_logs *spec = l->opt.spec;
 	struct log_stream *s = &w->std[std];
@@ -208,7 +209,7 @@ static int open_pipe(struct logs *l, struct log_worker *w, int std, const char *
 	r = log_pipe_new(l->loop, &opt, ret_fd, &s->pipe);
 	if (r < 0)
 		return r;
-	r = open_tee(l, w, std, prefix);
+	r = stream_open_tee(l, w, std, prefix);
 	if (r < 0) {
 		logs_report_failure(l, w->rank, s->path ? s->path : "console", r);
 		return 0;
@@ -218,7 +219,7 @@ static int open_pipe(struct logs *l, struct log_worker *w, int std, const char *
 }
 
 /* Gives the worker its own descriptor on the file. -ENOSPC: the disk is full. */
-static int open_direct(
+static int stream_open_direct(
 	struct logs *l, struct log_worker *w, int std, const char *prefix, int *ret_fd)
 {
 	struct log_stream *s = &w->std[std];
@@ -230,7 +231,7 @@ static int open_direct(
 	r = log_index_add(l->indexes, s->path, w->rank, &s->index);
 	if (logs_no_room(r))
 		return r;
-	r = open_tee(l, w, std, prefix);
+	r = stream_open_tee(l, w, std, prefix);
 	if (r < 0)
 		logs_report_failure(l, w->rank, s->path, r);
 	*ret_fd = TAKE_FD(fd);
@@ -243,7 +244,7 @@ static int open_null(int *ret_fd)
 	return *ret_fd < 0 ? -errno : 0;
 }
 
-static int open_file_or_pipe(
+static int stream_open_file_or_pipe(
 	struct logs *l, struct log_worker *w, int std, const char *prefix, int *ret_fd)
 {
 	struct log_plan_stream *plan = &w->plan.std[std];
@@ -258,13 +259,13 @@ static int open_file_or_pipe(
 	if (plan->sink == LOG_SINK_FILE && log_disk_is_low(w->dir))
 		plan->sink = LOG_SINK_PIPE;
 	if (plan->sink == LOG_SINK_FILE) {
-		r = open_direct(l, w, std, prefix, ret_fd);
+		r = stream_open_direct(l, w, std, prefix, ret_fd);
 		if (r == 0)
 			return 0;
 		logs_report_failure(l, w->rank, s->path, r);
 		plan->sink = LOG_SINK_PIPE;
 	}
-	r = open_pipe(l, w, std, prefix, ret_fd);
+	r = stream_open_pipe(l, w, std, prefix, ret_fd);
 	if (r == 0 || !s->path)
 		return r;
 	logs_report_failure(l, w->rank, s->path, r);
@@ -272,10 +273,10 @@ static int open_file_or_pipe(
 	s->path = NULL;
 	if (!plan->tee)
 		return open_null(ret_fd);
-	return open_pipe(l, w, std, prefix, ret_fd);
+	return stream_open_pipe(l, w, std, prefix, ret_fd);
 }
 
-static int open_stream(
+static int stream_open(
 	struct logs *l, struct log_worker *w, int std, const char *prefix, struct logs_fds *fds)
 {
 	int *fd = std == 0 ? &fds->out : &fds->err;
@@ -292,7 +293,7 @@ static int open_stream(
 	case LOG_SINK_PIPE:
 		break;
 	}
-	return open_file_or_pipe(l, w, std, prefix, fd);
+	return stream_open_file_or_pipe(l, w, std, prefix, fd);
 }
 
 static int open_streams(struct logs *l, struct log_worker *w, const struct logs_worker *worker,
@@ -308,7 +309,7 @@ static int open_streams(struct logs *l, struct log_worker *w, const struct logs_
 	int r = followed && !prefix ? -ENOMEM : 0;
 
 	for (int i = 0; i < 2 && r == 0; i++)
-		r = open_stream(l, w, i, prefix, fds);
+		r = stream_open(l, w, i, prefix, fds);
 	return r;
 }
 
