@@ -4,6 +4,7 @@
 #include "agent/files/file_system.h"
 #include "agent/logs/zstd.h"
 #include "common/base/log.h"
+#include "common/base/signals.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -80,17 +81,12 @@ static void finish_compression(const struct compression *j, bool ok)
 /* In the child: uses the agent's memory, but none of its descriptors. */
 static void run_child(const char *path, pid_t parent)
 {
-	struct sigaction dfl = { .sa_handler = SIG_DFL };
 	char to[PATH_MAX];
-	sigset_t none;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
-	for (int s = 1; s < NSIG; s++)
-		sigaction(s, &dfl, NULL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
+	signals_reset();
 	prctl(PR_SET_NAME, "log-compress");
 	close_range(0, ~0U, 0);
 	setpriority(PRIO_PROCESS, 0, 19);

@@ -18,6 +18,9 @@
 #define BLOCK_BYTES (64 * 1024)
 #define TURN_BYTES (4 * BLOCK_BYTES)
 #define PIPE_BYTES (256 * 1024)
+#define BACKLOG_BYTES (256 * 1024) /* wait for a full disk */
+#define RECENT_BYTES 8192	   /* kept of a stream without file */
+#define RETRY_MS 1000
 #define FEW_BYTES 16384
 #define PAUSE_MS 5
 #define CONSOLE_MS 100
@@ -48,7 +51,7 @@ struct log_pipe {
 static void pipe_set_reading(struct log_pipe *p, bool on)
 {
 	if (loop_fd_set(p->readable, on ? LOOP_READ : 0) < 0)
-		loop_timer_arm(p->pause, LOG_PIPE_RETRY_MS);
+		loop_timer_arm(p->pause, RETRY_MS);
 }
 
 static void pipe_check_file(struct log_pipe *p, int r)
@@ -58,7 +61,7 @@ static void pipe_check_file(struct log_pipe *p, int r)
 	if (r < 0)
 		p->opt.failed(p->opt.arg, p->opt.rank, p->path, -r);
 	if (full && !loop_timer_armed(p->retry))
-		loop_timer_arm(p->retry, LOG_PIPE_RETRY_MS);
+		loop_timer_arm(p->retry, RETRY_MS);
 	if (full == p->full)
 		return;
 	p->full = full;
@@ -76,16 +79,16 @@ static void on_retry(void *arg)
 
 static void pipe_keep_recent(struct log_pipe *p, const char *data, size_t len)
 {
-	if (!p->recent && !(p->recent = malloc(2 * LOG_PIPE_RECENT)))
+	if (!p->recent && !(p->recent = malloc(2 * RECENT_BYTES)))
 		return;
-	if (len > LOG_PIPE_RECENT) {
+	if (len > RECENT_BYTES) {
 		p->recent_cut = true;
 		p->recent_len = 0;
-		data += len - LOG_PIPE_RECENT;
-		len = LOG_PIPE_RECENT;
+		data += len - RECENT_BYTES;
+		len = RECENT_BYTES;
 	}
-	if (p->recent_len + len > 2 * LOG_PIPE_RECENT) {
-		size_t drop = p->recent_len + len - LOG_PIPE_RECENT;
+	if (p->recent_len + len > 2 * RECENT_BYTES) {
+		size_t drop = p->recent_len + len - RECENT_BYTES;
 
 		if (drop > p->recent_len)
 			drop = p->recent_len;
@@ -266,7 +269,7 @@ static int pipe_open_file(struct log_pipe *p)
 		.timestamps = p->opt.timestamps,
 		.max_size = p->opt.max_size,
 		.keep = p->opt.keep,
-		.backlog = LOG_PIPE_BACKLOG,
+		.backlog = BACKLOG_BYTES,
 		.compress = p->opt.compress,
 		.rotated = on_rotated,
 		.vanished = on_vanished,

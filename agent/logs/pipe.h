@@ -20,12 +20,8 @@
 
 struct log_pipe;
 
-enum {
-	LOG_PIPE_BACKLOG = 256 * 1024, /* bytes that wait for a full disk */
-	LOG_PIPE_RETRY_MS = 1000,
-	LOG_PIPE_STALL_MS = 1000, /* a console that takes nothing for so long is stalled */
-	LOG_PIPE_RECENT = 8192,	  /* bytes kept of a stream without file */
-};
+/* A console that takes nothing for so long is stalled. */
+enum { LOG_PIPE_STALL_MS = 1000 };
 
 struct log_pipe_options {
 	const char *path; /* copied; NULL: no file */

@@ -18,6 +18,9 @@
 #include <string.h>
 
 #define SKIP_BYTES (64 * 1024)
+#define PIECE_BYTES (16 * 1024) /* longer lines come in parts */
+#define QUIET_MS 200
+#define UPDATE_MS 1000
 
 /* True when the line may have been written in the wanted time. */
 static bool wanted_by_time(const struct log_view *v, const struct log_line *line)
@@ -146,9 +149,9 @@ int log_view_new(const char *path, const struct log_worker_info *worker, int std
 	v->time_us = v->skip_to = -1;
 	v->finder.fd = -1;
 	v->config = (struct lines_config){
-		.max_piece = LOG_VIEW_PIECE,
-		.quiet_ms = LOG_VIEW_QUIET_MS,
-		.update_ms = LOG_VIEW_UPDATE_MS,
+		.max_piece = PIECE_BYTES,
+		.quiet_ms = QUIET_MS,
+		.update_ms = UPDATE_MS,
 		.strip = worker->stamped ? LOG_STAMP_LEN : 0,
 	};
 	lines_init(&v->lines, &v->config, on_line, v);

@@ -16,12 +16,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum {
-	LOG_VIEW_PIECE = 16 * 1024, /* longer lines come in parts */
-	LOG_VIEW_QUIET_MS = 200,
-	LOG_VIEW_UPDATE_MS = 1000,
-};
-
 struct log_view_rules {
 	int64_t since_us, until_us; /* -1: not given */
 	int64_t lines;		    /* only the last so many lines of history; -1: all */

@@ -5,6 +5,12 @@
 
 #include <stdlib.h>
 
+enum {
+	STRAGGLER_LEAST_WORKERS = 3,
+	STRAGGLER_LEAST_STEPS = 2,
+	STRAGGLER_LOOKS = 3, /* in a row: begin and end take as many */
+};
+
 /* A spread that a worker of a normal distribution exceeds once in 370 times. */
 #define STRAGGLER_SPREAD (3 * 1.4826)
 

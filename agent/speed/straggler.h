@@ -14,12 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum {
-	STRAGGLER_LEAST_WORKERS = 3,
-	STRAGGLER_LEAST_STEPS = 2,
-	STRAGGLER_LOOKS = 3,
-	STRAGGLER_MOST = 1000000
-};
+enum { STRAGGLER_MOST = 1000000 }; /* percent */
 
 /* The figures of one worker, by which it is compared. */
 struct straggler_facts {

@@ -3,7 +3,9 @@
 
 #include "agent/files/file_system.h"
 #include "agent/watchdog/dump_writer.h"
+#include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/signals.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +19,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 /*
@@ -35,24 +36,24 @@ struct dump_part {
 
 struct dump {
 	LIST_ENTRY(dump) entry;
-	struct hang_dumps *owner;
+	struct dumps *owner;
 	pid_t pid; /* of the child; 0: none, or it was reaped */
 	struct loop_timer *timer;
 	struct dump_part *parts;
 	char **dirs; /* of the parts */
 	size_t n;
-	hang_done_fn fn;
+	dump_done_fn fn;
 	void *arg;
 };
 
-struct hang_dumps {
+struct dumps {
 	struct loop *loop;
 	LIST_HEAD(, dump) dumps;
 };
 
-int hang_dumps_new(struct loop *loop, struct hang_dumps **ret)
+int dumps_new(struct loop *loop, struct dumps **ret)
 {
-	struct hang_dumps *h = calloc(1, sizeof(*h));
+	struct dumps *h = calloc(1, sizeof(*h));
 
 	if (!h)
 		return -ENOMEM;
@@ -103,7 +104,7 @@ static void dump_end(struct dump *d)
 	dump_free(d);
 }
 
-struct hang_dumps *hang_dumps_free(struct hang_dumps *h)
+struct dumps *dumps_free(struct dumps *h)
 {
 	struct dump *d;
 
@@ -133,7 +134,7 @@ static void dump_expired(void *arg)
 /* <dir>/hang, or the first of hang.1, hang.2, ... that is not there; NULL with errno set. */
 static char *dump_make_dir(const char *dir)
 {
-	for (int i = 0; i < HANG_NAMES; i++) {
+	for (int i = 0; i < DUMP_DIRS_MAX; i++) {
 		char *path;
 		int r = i ? asprintf(&path, "%s/hang.%d", dir, i) : asprintf(&path, "%s/hang", dir);
 
@@ -152,16 +153,8 @@ static char *dump_make_dir(const char *dir)
 	return NULL;
 }
 
-static uint64_t dump_now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 /* The dump whose child is saving this process, and as which part; or NULL. */
-static struct dump *dump_saving(struct hang_dumps *h, pid_t pid, size_t *ret_part)
+static struct dump *dump_saving(struct dumps *h, pid_t pid, size_t *ret_part)
 {
 	struct dump *d;
 
@@ -175,7 +168,7 @@ static struct dump *dump_saving(struct hang_dumps *h, pid_t pid, size_t *ret_par
 }
 
 /* Sets a part's directory: a new one, or that of the dump already saving the worker. */
-static int dump_part_init(struct dump *d, size_t i, const struct hang_worker *worker)
+static int dump_part_init(struct dump *d, size_t i, const struct dump_worker *worker)
 {
 	struct dump_part *p = &d->parts[i];
 	size_t k;
@@ -195,24 +188,19 @@ static int dump_part_init(struct dump *d, size_t i, const struct hang_worker *wo
 
 /* In the child: uses the agent's memory, but none of its descriptors. */
 static void dump_child(
-	const struct dump *d, const struct hang_worker *workers, pid_t parent, uint64_t timeout_ms)
+	const struct dump *d, const struct dump_worker *workers, pid_t parent, uint64_t timeout_ms)
 {
-	const struct rlimit size = { HANG_FILE_BYTES, HANG_FILE_BYTES }, no_core = { 0, 0 };
+	const struct rlimit size = { DUMP_FILE_BYTES, DUMP_FILE_BYTES }, no_core = { 0, 0 };
 	/* The child stops its debuggers itself a bit earlier: killing them can harm the process
 	 * that they are attached to. */
-	uint64_t deadline = dump_now_ms() + timeout_ms - timeout_ms / 8;
-	struct sigaction dfl = { .sa_handler = SIG_DFL }, ign = { .sa_handler = SIG_IGN };
-	sigset_t none;
+	uint64_t deadline = monotonic_ms() + timeout_ms - timeout_ms / 8;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
 	setsid();
-	for (int s = 1; s < NSIG; s++)
-		sigaction(s, &dfl, NULL);
-	sigaction(SIGXFSZ, &ign, NULL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
+	signals_reset();
+	signal(SIGXFSZ, SIG_IGN); /* a file that is too large ends at its limit */
 	prctl(PR_SET_NAME, "hang-dump");
 	close_range(0, ~0U, 0);
 	if (open("/dev/null", O_RDWR) < 0 || dup(0) < 0 || dup(0) < 0)
@@ -222,15 +210,15 @@ static void dump_child(
 	setpriority(PRIO_PROCESS, 0, 10);
 	for (size_t i = 0; i < d->n; i++)
 		if (d->parts[i].own)
-			hang_save_kernel(&workers[i], d->dirs[i]);
+			dump_save_kernel(&workers[i], d->dirs[i]);
 	for (size_t i = 0; i < d->n; i++)
 		if (d->parts[i].own)
-			hang_save_stacks(&workers[i], d->dirs[i], deadline);
+			dump_save_stacks(&workers[i], d->dirs[i], deadline);
 	kill(0, SIGKILL); /* kills itself and everything it started */
 	_exit(0);
 }
 
-static int dump_start(struct dump *d, const struct hang_worker *workers, uint64_t timeout_ms)
+static int dump_start(struct dump *d, const struct dump_worker *workers, uint64_t timeout_ms)
 {
 	pid_t self = getpid();
 	size_t own = 0;
@@ -248,8 +236,8 @@ static int dump_start(struct dump *d, const struct hang_worker *workers, uint64_
 	return 0;
 }
 
-int hang_dump(struct hang_dumps *h, const struct hang_worker *workers, size_t n,
-	uint64_t timeout_ms, hang_done_fn fn, void *arg, struct error *err)
+int dumps_begin(struct dumps *h, const struct dump_worker *workers, size_t n, uint64_t timeout_ms,
+	dump_done_fn fn, void *arg, struct error *err)
 {
 	_cleanup_(dump_freep) struct dump *d = calloc(1, sizeof(*d));
 	int r = -ENOENT, failed;
@@ -282,7 +270,7 @@ int hang_dump(struct hang_dumps *h, const struct hang_worker *workers, size_t n,
 }
 
 /* Ends the dumps that waited for one that has just ended. Their callbacks may begin new ones. */
-static void dumps_settle(struct hang_dumps *h)
+static void dumps_settle(struct dumps *h)
 {
 	struct dump *d;
 
@@ -295,7 +283,7 @@ static void dumps_settle(struct hang_dumps *h)
 	} while (d);
 }
 
-bool hang_child_exited(struct hang_dumps *h, pid_t pid, int status)
+bool dumps_child_exited(struct dumps *h, pid_t pid)
 {
 	struct dump *d, *other;
 
@@ -315,7 +303,7 @@ bool hang_child_exited(struct hang_dumps *h, pid_t pid, int status)
 	return true;
 }
 
-size_t hang_helpers(struct hang_dumps *h, pid_t *pids, size_t max)
+size_t dumps_helper_pids(struct dumps *h, pid_t *pids, size_t max)
 {
 	struct dump *d;
 	size_t n = 0;

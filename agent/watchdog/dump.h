@@ -16,33 +16,34 @@
 #include "common/base/error.h"
 #include "common/loop/loop.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
-struct hang;
-struct hang_dumps; /* all dumps of an agent */
+struct dumps; /* all dumps of an agent */
 
-struct hang_worker {
+struct dump_worker {
 	pid_t pid;
 	int rank;
-	const char *name;	 /* "worker:3" */
-	const char *dir;	 /* attempt_<n>/<rank> */
-	const char *why;	 /* into hang/why.txt */
-	const char *const *tail; /* last lines of its output, NULL-ended */
+	char name[128];	 /* "worker:3" */
+	const char *dir; /* attempt_<n>/<rank>; borrowed, as the others */
+	const char *why; /* into hang/why.txt */
+	json_t *tail;	 /* last lines of its output: strings */
 };
 
 /* Called when all workers are saved, or the time is over. dirs: a directory for each worker, in
  * order; NULL where none could be made. */
-typedef void (*hang_done_fn)(void *arg, char *const *dirs, size_t n);
+typedef void (*dump_done_fn)(void *arg, char *const *dirs, size_t n);
 
-_must_check_ int hang_dumps_new(struct loop *loop, struct hang_dumps **ret);
+_must_check_ int dumps_new(struct loop *loop, struct dumps **ret);
 /* Kills the running children, and calls back for each dump with what it has so far. */
-struct hang_dumps *hang_dumps_free(struct hang_dumps *h);
+struct dumps *dumps_free(struct dumps *h);
 
 /* Saves n workers in one child; fn is called once, later. timeout_ms bounds all of it, including
  * the wait for another dump. */
-_must_check_ int hang_dump(struct hang_dumps *h, const struct hang_worker *workers, size_t n,
-	uint64_t timeout_ms, hang_done_fn fn, void *arg, struct error *err);
-/* These are like logs_child_exited() and logs_helpers(). */
-bool hang_child_exited(struct hang_dumps *h, pid_t pid, int status);
-size_t hang_helpers(struct hang_dumps *h, pid_t *pids, size_t max);
+_must_check_ int dumps_begin(struct dumps *h, const struct dump_worker *workers, size_t n,
+	uint64_t timeout_ms, dump_done_fn fn, void *arg, struct error *err);
+/* The caller has reaped a child: returns true when it was one of a dump. */
+bool dumps_child_exited(struct dumps *h, pid_t pid);
+/* The children that run now, at most max. Returns how many. */
+size_t dumps_helper_pids(struct dumps *h, pid_t *pids, size_t max);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/watchdog/dump_writer.h"
 #include "common/base/cleanup.h"
+#include "common/base/clock.h"
 #include "common/base/proc.h"
 
 #include <errno.h>
@@ -12,19 +13,10 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 
 /* The stacks of a process in user space, from the debuggers that are installed. */
 
 enum { STACKS_EACH_MS = 20000 };
-
-static uint64_t stacks_now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 static void stacks_exec(const char *path, char *const argv[], pid_t parent)
 {
@@ -45,7 +37,7 @@ static void stacks_wait(pid_t pid, uint64_t deadline_ms)
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	uint64_t now;
 
-	while ((now = stacks_now_ms()) < deadline_ms) {
+	while ((now = monotonic_ms()) < deadline_ms) {
 		siginfo_t si = { 0 };
 		uint64_t left = deadline_ms - now;
 
@@ -131,7 +123,7 @@ static bool stacks_gdb(const char *dir, pid_t pid, uint64_t deadline_ms)
 static void stacks_process(
 	const char *dir, pid_t pid, uint64_t deadline_ms, bool *have_py_spy, bool *have_gdb)
 {
-	uint64_t now = stacks_now_ms(), limit = now + STACKS_EACH_MS;
+	uint64_t now = monotonic_ms(), limit = now + STACKS_EACH_MS;
 
 	if (now >= deadline_ms)
 		return;
@@ -146,7 +138,7 @@ static void stacks_process(
 		*have_gdb = stacks_gdb(dir, pid, limit);
 }
 
-void hang_save_stacks(const struct hang_worker *worker, const char *dir, uint64_t deadline_ms)
+void dump_save_stacks(const struct dump_worker *worker, const char *dir, uint64_t deadline_ms)
 {
 	static bool have_py_spy = true, have_gdb = true;
 	_cleanup_free_ struct proc_stat *procs = NULL;
@@ -157,6 +149,6 @@ void hang_save_stacks(const struct hang_worker *worker, const char *dir, uint64_
 	if ((!have_py_spy && !have_gdb) || proc_stat_all(&procs, &n) < 0)
 		return;
 	n = proc_keep_descendants(procs, n, worker->pid);
-	for (size_t i = 0; i < n && i < HANG_PROCESSES; i++)
+	for (size_t i = 0; i < n && i < DUMP_PROCESSES; i++)
 		stacks_process(dir, procs[i].pid, deadline_ms, &have_py_spy, &have_gdb);
 }

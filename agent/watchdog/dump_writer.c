@@ -63,7 +63,7 @@ static void save_threads(FILE *out, pid_t pid)
 
 		if (tid <= 0)
 			continue;
-		if (n++ == HANG_THREADS) {
+		if (n++ == DUMP_THREADS) {
 			fprintf(out, "\n(and more threads)\n");
 			return;
 		}
@@ -120,7 +120,7 @@ static void save_descriptors(FILE *out, pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
 	dir = opendir(path);
 	fprintf(out, "\n== open files%s%s\n", dir ? "" : ": ", dir ? "" : strerror(errno));
-	while (dir && (e = readdir(dir)) && n < HANG_DESCRIPTORS)
+	while (dir && (e = readdir(dir)) && n < DUMP_DESCRIPTORS)
 		if (e->d_name[0] != '.') {
 			save_descriptor(out, pid, e->d_name);
 			n++;
@@ -171,8 +171,8 @@ static size_t save_list(pid_t pid, struct proc_stat **ret)
 	if (proc_stat_read(pid, &self) < 0 || proc_stat_all(&procs, &n) < 0)
 		return 0;
 	n = proc_keep_descendants(procs, n, pid);
-	if (n > HANG_PROCESSES - 1)
-		n = HANG_PROCESSES - 1;
+	if (n > DUMP_PROCESSES - 1)
+		n = DUMP_PROCESSES - 1;
 	*ret = calloc(n + 1, sizeof(**ret));
 	if (*ret) {
 		(*ret)[0] = self;
@@ -182,7 +182,7 @@ static size_t save_list(pid_t pid, struct proc_stat **ret)
 	return *ret ? n + 1 : 0;
 }
 
-static void save_why(const struct hang_worker *worker, const char *dir)
+static void save_why(const struct dump_worker *worker, const char *dir)
 {
 	_cleanup_file_ FILE *why = save_open(dir, "why.txt");
 	_cleanup_file_ FILE *tail = save_open(dir, "tail.txt");
@@ -194,11 +194,11 @@ static void save_why(const struct hang_worker *worker, const char *dir)
 	if (why)
 		fprintf(why, "%s\n%s (rank %d, pid %d): %s\n", text, worker->name, worker->rank,
 			(int)worker->pid, worker->why);
-	for (size_t i = 0; tail && worker->tail && worker->tail[i]; i++)
-		fprintf(tail, "%s\n", worker->tail[i]);
+	for (size_t i = 0; tail && i < json_array_size(worker->tail); i++)
+		fprintf(tail, "%s\n", json_string_value(json_array_get(worker->tail, i)));
 }
 
-void hang_save_kernel(const struct hang_worker *worker, const char *dir)
+void dump_save_kernel(const struct dump_worker *worker, const char *dir)
 {
 	_cleanup_free_ struct proc_stat *procs = NULL;
 	_cleanup_file_ FILE *list = NULL;

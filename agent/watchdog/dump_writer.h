@@ -11,16 +11,16 @@
 #include <stdint.h>
 
 enum {
-	HANG_PROCESSES = 64,	 /* of one worker */
-	HANG_THREADS = 1024,	 /* of one process */
-	HANG_DESCRIPTORS = 4096, /* of one process */
-	HANG_FILE_BYTES = 16 << 20,
-	HANG_NAMES = 1000, /* hang, hang.1 .. hang.999 */
+	DUMP_PROCESSES = 64,	 /* of one worker */
+	DUMP_THREADS = 1024,	 /* of one process */
+	DUMP_DESCRIPTORS = 4096, /* of one process */
+	DUMP_FILE_BYTES = 16 << 20,
+	DUMP_DIRS_MAX = 1000, /* hang, hang.1 .. hang.999 */
 };
 
 /* Saves what the kernel knows, quickly: why.txt, tail.txt, processes.txt and <pid>.txt in dir. */
-void hang_save_kernel(const struct hang_worker *worker, const char *dir);
+void dump_save_kernel(const struct dump_worker *worker, const char *dir);
 
 /* Saves <pid>.py-spy.txt or <pid>.gdb.txt for each process of the worker, until deadline_ms
  * (monotonic). */
-void hang_save_stacks(const struct hang_worker *worker, const char *dir, uint64_t deadline_ms);
+void dump_save_stacks(const struct dump_worker *worker, const char *dir, uint64_t deadline_ms);

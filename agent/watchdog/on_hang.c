@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Saves workers that hang, on this host and, in a group, on the others; ends the failed ones once
+ * all of them are saved. watchdog_dump() also serves the operator's Dump call.
+ */
 #include "agent/watchdog/private.h"
 #include "common/base/log.h"
 #include "common/text/json.h"
@@ -6,77 +10,53 @@
 #include <errno.h>
 #include <string.h>
 
-enum { DUMP_TAIL_LINES = 100, DUMP_STREAMS = 2 };
+enum { DUMP_TAIL_LINES = 100 }; /* of each stream */
 
-/* The ends of both streams as a NULL-ended array; the array is owned, its texts are json's. */
-static const char **dump_tail(struct supervisor *sv, const struct worker *w, json_t **ret_json)
+/* The ends of both streams, an array of strings; owned. */
+static json_t *dump_tail(struct supervisor *sv, const struct worker *w)
 {
 	json_t *all = json_array();
-	const char **lines;
-	size_t n;
 
-	for (int std = 0; std < DUMP_STREAMS && all; std++) {
-		json_t *tail = logs_tail(supervisor_logs(sv), w->local_rank, std, DUMP_TAIL_LINES);
+	for (int std = 0; std < 2 && all; std++) {
+		_cleanup_json_ json_t *tail =
+			logs_tail(supervisor_logs(sv), w->local_rank, std, DUMP_TAIL_LINES);
 
 		if (json_array_size(tail))
 			json_array_append_new(all, json_string(std ? "== stderr" : "== stdout"));
-		if (tail)
-			json_array_extend(all, tail);
-		json_decref(tail);
+		json_array_extend(all, tail);
 	}
-	n = json_array_size(all);
-	lines = calloc(n + 1, sizeof(*lines));
-	for (size_t i = 0; lines && i < n; i++) {
-		lines[i] = json_string_value(json_array_get(all, i));
-		if (!lines[i])
-			lines[i] = "";
-	}
-	*ret_json = all;
-	return lines;
+	return all;
 }
 
 struct dump_list {
-	struct hang_worker *workers;
-	char **names;
-	json_t **tails;
+	struct dump_worker *workers;
 	size_t n;
 };
 
 static void dump_list_fini(struct dump_list *l)
 {
-	for (size_t i = 0; i < l->n; i++) {
-		free((void *)l->workers[i].tail);
-		json_decref(l->tails[i]);
-		free(l->names[i]);
-	}
+	for (size_t i = 0; i < l->n; i++)
+		json_decref(l->workers[i].tail);
 	free(l->workers);
-	free(l->names);
-	free(l->tails);
 }
 
-static int dump_list_add(
+static void dump_list_add(
 	struct supervisor *sv, struct dump_list *l, const struct worker *w, const char *why)
 {
-	size_t i = l->n;
+	struct dump_worker *d = &l->workers[l->n++];
 
-	if (asprintf(&l->names[i], "%s:%d", w->role->name, w->index) < 0)
-		return -ENOMEM;
-	l->workers[i] = (struct hang_worker){
-		.pid = w->pid,
+	*d = (struct dump_worker){ .pid = w->pid,
 		.rank = w->rank,
-		.name = l->names[i],
 		.dir = logs_worker_dir(supervisor_logs(sv), w->local_rank),
 		.why = why,
-		.tail = dump_tail(sv, w, &l->tails[i]),
-	};
-	l->n++;
-	return 0;
+		.tail = dump_tail(sv, w) };
+	snprintf(d->name, sizeof(d->name), "%s:%d", w->role->name, w->index);
 }
 
-/* One dump, whether watchdog or operator asked for it. */
+/* One dump, for the watchdog or for an operator. */
 struct watchdog_dump {
 	struct supervisor *sv;
-	hang_done_fn fn;
+	dump_done_fn fn;
 	void *arg;
 };
 
@@ -90,28 +70,27 @@ static void watchdog_dumped(void *arg, char *const *dirs, size_t n)
 }
 
 int watchdog_dump(struct supervisor *sv, const int *places, size_t n, const char *why,
-	uint64_t timeout_ms, hang_done_fn fn, void *arg, struct error *err)
+	uint64_t timeout_ms, dump_done_fn fn, void *arg, struct error *err)
 {
 	_cleanup_(dump_list_fini) struct dump_list l = {
 		.workers = calloc(n + 1, sizeof(*l.workers)),
-		.names = calloc(n + 1, sizeof(*l.names)),
-		.tails = calloc(n + 1, sizeof(*l.tails)),
 	};
 	_cleanup_free_ struct watchdog_dump *d = calloc(1, sizeof(*d));
 	int r;
 
-	if (!d || !l.workers || !l.names || !l.tails)
+	if (!d || !l.workers)
 		return error_set(err, -ENOMEM, "out of memory");
 	for (size_t i = 0; i < n; i++) {
 		const struct worker *w = supervisor_worker(sv, places[i]);
 
-		if (worker_alive(w) && dump_list_add(sv, &l, w, why) < 0)
-			return error_set(err, -ENOMEM, "out of memory");
+		if (worker_alive(w))
+			dump_list_add(sv, &l, w, why);
 	}
 	if (!l.n)
 		return error_set(err, -ENOENT, "none of these workers runs");
 	*d = (struct watchdog_dump){ .sv = sv, .fn = fn, .arg = arg };
-	r = hang_dump(watchdog_of(sv)->dumps, l.workers, l.n, timeout_ms, watchdog_dumped, d, err);
+	r = dumps_begin(
+		watchdog_of(sv)->dumps, l.workers, l.n, timeout_ms, watchdog_dumped, d, err);
 	if (r < 0)
 		return r;
 	TAKE_PTR(d);

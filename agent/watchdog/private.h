@@ -24,7 +24,7 @@ struct worker_watch {
 struct watchdog {
 	struct supervisor *sv;
 	struct loop_timer *timer;
-	struct hang_dumps *dumps;
+	struct dumps *dumps;
 	regex_t pattern;
 	bool has_pattern;
 	struct worker_watch **watches; /* by slot; NULL: never watched. Entries never move */
@@ -45,5 +45,3 @@ void watchdog_save(struct watchdog *wd);
 /* Hooks of a group of several hosts. */
 void watchdog_hosts_saved(struct supervisor *sv);
 void watchdog_hosts_save(struct supervisor *sv, int64_t number, const char *why);
-/* Deferred, so that it runs once for all workers that start in a turn. */
-void watchdog_started(void *arg);

@@ -10,6 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
+enum {
+	PROGRESS_AT_ONCE = 16 << 20, /* bytes that one check reads of a file: the newest */
+	PROGRESS_ENTRIES = 10000,    /* in a directory and below, per check */
+	PROGRESS_DEPTH = 4,	     /* levels below the watched directory */
+};
+
 static bool progress_same(const struct stat *a, const struct stat *b)
 {
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&

@@ -14,12 +14,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-enum {
-	PROGRESS_LINE = 4096,	     /* only this much of a line is compared */
-	PROGRESS_AT_ONCE = 16 << 20, /* bytes that one check reads of a file: the newest */
-	PROGRESS_ENTRIES = 10000,    /* in a directory and below, per check */
-	PROGRESS_DEPTH = 4,	     /* levels below the watched directory */
-};
+enum { PROGRESS_LINE = 4096 }; /* only this much of a line is compared */
 
 /* A file that grows, and may be replaced. */
 struct progress_file {

@@ -27,6 +27,7 @@ static void watch_stop(struct worker_watch *watch)
 	progress_fini(&watch->progress);
 }
 
+/* The entry for a slot, made where there is none; NULL without memory. */
 static struct worker_watch *watchdog_add(struct watchdog *wd, int slot)
 {
 	size_t n = (size_t)slot + 1;
@@ -132,6 +133,11 @@ static void watchdog_arm(struct watchdog *wd)
 		loop_timer_arm(wd->timer, next > now ? next - now : 0);
 }
 
+static void watchdog_arm_deferred(void *arg)
+{
+	watchdog_arm(arg);
+}
+
 void watchdog_pause(struct watchdog *wd)
 {
 	if (wd->pauses++)
@@ -186,7 +192,19 @@ static void watchdog_check(void *arg)
 	watchdog_arm(wd);
 }
 
-/* Sets up the checks that the specification asks for and w can show. */
+static void watch_report_no_logs(struct supervisor *sv, const struct worker *w)
+{
+	char text[256];
+
+	snprintf(text, sizeof(text),
+		"%s has no log files: heartbeat.log_timeout and log_pattern_timeout have no effect",
+		worker_name(w));
+	log_warning("%s", text);
+	events_add(supervisor_events(sv), "log-not-watched", supervisor_attempt(sv), w->rank, NULL,
+		"%s", text);
+}
+
+/* Sets up the checks that the specification asks for and that are possible for w. */
 static int watch_begin(struct supervisor *sv, const struct worker *w, struct worker_watch *watch)
 {
 	const struct spec_heartbeat *spec = &supervisor_spec(sv)->heartbeat;
@@ -205,14 +223,7 @@ static int watch_begin(struct supervisor *sv, const struct worker *w, struct wor
 		(spec->log_timeout_ms != SPEC_UNSET ||
 			spec->log_pattern_timeout_ms != SPEC_UNSET)) {
 		watch->spec.log_timeout_ms = watch->spec.log_pattern_timeout_ms = SPEC_UNSET;
-		log_warning("%s has no log files: heartbeat.log_timeout and "
-			    "log_pattern_timeout have no effect",
-			worker_name(w));
-		events_add(supervisor_events(sv), "log-not-watched", supervisor_attempt(sv),
-			w->rank, NULL,
-			"%s has no log files: heartbeat.log_timeout and log_pattern_timeout "
-			"have no effect",
-			worker_name(w));
+		watch_report_no_logs(sv, w);
 	}
 	if (spec->progress_file) {
 		name = prefix_expand(spec->progress_file, &vars);
@@ -247,13 +258,8 @@ static void watchdog_worker_started(struct supervisor *sv, struct worker *w)
 	if (wd->pauses)
 		heartbeat_pause(&watch->heartbeat, loop_now_ms());
 	/* All workers of an attempt start in one turn. */
-	if (loop_defer(supervisor_loop(sv), watchdog_started, wd) < 0)
+	if (loop_defer(supervisor_loop(sv), watchdog_arm_deferred, wd) < 0)
 		watchdog_arm(wd);
-}
-
-void watchdog_started(void *arg)
-{
-	watchdog_arm(arg);
 }
 
 static void watchdog_worker_ended(struct supervisor *sv, struct worker *w)
@@ -274,7 +280,7 @@ static int watchdog_new(struct supervisor *sv, struct error *err)
 	feature_set_state(sv, &watchdog_feature, wd);
 	wd->sv = sv;
 	if (loop_timer_new(supervisor_loop(sv), watchdog_check, wd, &wd->timer) < 0 ||
-		hang_dumps_new(supervisor_loop(sv), &wd->dumps) < 0)
+		dumps_new(supervisor_loop(sv), &wd->dumps) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
 	if (pattern && regcomp(&wd->pattern, pattern, REG_EXTENDED | REG_NOSUB))
 		return error_field(err, -EINVAL, "heartbeat.log_pattern",
@@ -295,8 +301,8 @@ static void watchdog_free(struct supervisor *sv)
 	if (!wd)
 		return;
 	feature_set_state(sv, &watchdog_feature, NULL);
-	loop_cancel(supervisor_loop(sv), watchdog_started, wd);
-	wd->dumps = hang_dumps_free(wd->dumps);
+	loop_cancel(supervisor_loop(sv), watchdog_arm_deferred, wd);
+	wd->dumps = dumps_free(wd->dumps);
 	for (size_t i = 0; i < wd->n; i++) {
 		if (wd->watches[i])
 			watch_stop(wd->watches[i]);
@@ -320,13 +326,12 @@ static void watchdog_begin(struct supervisor *sv)
 
 static bool watchdog_child_exited(struct supervisor *sv, const siginfo_t *si)
 {
-	return watchdog_of(sv) &&
-	       hang_child_exited(watchdog_of(sv)->dumps, si->si_pid, si->si_status);
+	return watchdog_of(sv) && dumps_child_exited(watchdog_of(sv)->dumps, si->si_pid);
 }
 
 static size_t watchdog_helpers(struct supervisor *sv, pid_t *pids, size_t max)
 {
-	return watchdog_of(sv) ? hang_helpers(watchdog_of(sv)->dumps, pids, max) : 0;
+	return watchdog_of(sv) ? dumps_helper_pids(watchdog_of(sv)->dumps, pids, max) : 0;
 }
 
 static void watchdog_describe(const struct supervisor *sv, json_t *job, bool live)

@@ -11,8 +11,9 @@
 #include <sys/stat.h>
 
 static char dir[64];
+static json_t *tail;
 static struct loop *loop;
-static struct hang_dumps *dumps;
+static struct dumps *dumps;
 static int done;
 static char *first;
 
@@ -21,14 +22,16 @@ static void setup(void)
 	strcpy(dir, "/tmp/test-hang-XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	ck_assert_int_eq(loop_new(&loop), 0);
-	ck_assert_int_eq(hang_dumps_new(loop, &dumps), 0);
+	ck_assert_int_eq(dumps_new(loop, &dumps), 0);
+	tail = json_pack("[s, s]", "one", "two");
 	done = 0;
 }
 
 static void teardown(void)
 {
-	hang_dumps_free(dumps);
+	dumps_free(dumps);
 	loop_free(loop);
+	json_decref(tail);
 	free(first);
 	first = NULL;
 	ck_assert_int_eq(file_rm_rf(dir), 0);
@@ -47,11 +50,11 @@ static void reap_dump(void)
 	siginfo_t si;
 	pid_t pid;
 
-	ck_assert_uint_eq(hang_helpers(dumps, &pid, 1), 1);
+	ck_assert_uint_eq(dumps_helper_pids(dumps, &pid, 1), 1);
 	ck_assert_int_eq(waitid(P_PID, (id_t)pid, &si, WEXITED), 0);
-	ck_assert(hang_child_exited(dumps, pid, si.si_status));
-	ck_assert_uint_eq(hang_helpers(dumps, &pid, 1), 0);
-	ck_assert(!hang_child_exited(dumps, pid, 0));
+	ck_assert(dumps_child_exited(dumps, pid));
+	ck_assert_uint_eq(dumps_helper_pids(dumps, &pid, 1), 0);
+	ck_assert(!dumps_child_exited(dumps, pid));
 }
 
 static char *slurp(const char *name)
@@ -64,11 +67,9 @@ static char *slurp(const char *name)
 	return text;
 }
 
-static struct hang_worker worker_of(const struct child *c)
+static struct dump_worker worker_of(const struct child *c)
 {
-	static const char *const tail[] = { "one", "two", NULL };
-
-	return (struct hang_worker){ .pid = c->pid,
+	return (struct dump_worker){ .pid = c->pid,
 		.rank = 3,
 		.name = "worker:3",
 		.dir = dir,
@@ -79,20 +80,20 @@ static struct hang_worker worker_of(const struct child *c)
 START_TEST(dump_shows_threads_and_files_of_the_process)
 {
 	struct child c = child_start(NULL, getuid());
-	struct hang_worker t = worker_of(&c);
+	struct dump_worker t = worker_of(&c);
 	struct error err = { 0 };
-	_cleanup_free_ char *why = NULL, *tail = NULL, *text = NULL, *list = NULL;
+	_cleanup_free_ char *why = NULL, *end = NULL, *text = NULL, *list = NULL;
 	char name[32];
 
-	ck_assert_int_eq(hang_dump(dumps, &t, 1, 600000, on_done, NULL, &err), 0);
+	ck_assert_int_eq(dumps_begin(dumps, &t, 1, 600000, on_done, NULL, &err), 0);
 	reap_dump();
 	ck_assert_int_eq(done, 1);
 	ck_assert_ptr_nonnull(first);
 	why = slurp("why.txt");
 	ck_assert_ptr_nonnull(strstr(why, "worker:3 (rank 3, pid "));
 	ck_assert_ptr_nonnull(strstr(why, "no step for 10 s"));
-	tail = slurp("tail.txt");
-	ck_assert_str_eq(tail, "one\ntwo\n");
+	end = slurp("tail.txt");
+	ck_assert_str_eq(end, "one\ntwo\n");
 	snprintf(name, sizeof(name), "%d.txt", (int)c.pid);
 	text = slurp(name);
 	ck_assert_ptr_nonnull(strstr(text, "command: cat"));
@@ -107,12 +108,12 @@ END_TEST
 START_TEST(a_second_dump_has_a_directory_of_its_own)
 {
 	struct child c = child_start(NULL, getuid());
-	struct hang_worker t = worker_of(&c);
+	struct dump_worker t = worker_of(&c);
 	struct error err = { 0 };
 	struct stat st;
 
 	for (int i = 0; i < 3; i++) {
-		ck_assert_int_eq(hang_dump(dumps, &t, 1, 600000, on_done, NULL, &err), 0);
+		ck_assert_int_eq(dumps_begin(dumps, &t, 1, 600000, on_done, NULL, &err), 0);
 		reap_dump();
 		ck_assert_ptr_nonnull(first);
 		ck_assert_int_eq(stat(first, &st), 0);
@@ -125,18 +126,18 @@ END_TEST
 START_TEST(dump_passes_over_ended_processes_and_workers_without_logs)
 {
 	struct child c = child_start(NULL, getuid());
-	struct hang_worker t[2] = { worker_of(&c), worker_of(&c) };
+	struct dump_worker t[2] = { worker_of(&c), worker_of(&c) };
 	struct error err = { 0 };
 
 	ck_assert_int_eq(child_release(&c), 0);
 	t[1].dir = NULL;
-	ck_assert_int_eq(hang_dump(dumps, t, 2, 600000, on_done, NULL, &err), 0);
+	ck_assert_int_eq(dumps_begin(dumps, t, 2, 600000, on_done, NULL, &err), 0);
 	reap_dump();
 	ck_assert_int_eq(done, 1);
-	ck_assert_int_eq(hang_dump(dumps, &t[1], 1, 600000, on_done, NULL, &err), -ENOENT);
+	ck_assert_int_eq(dumps_begin(dumps, &t[1], 1, 600000, on_done, NULL, &err), -ENOENT);
 	ck_assert_ptr_nonnull(strstr(err.text, "no logs"));
 	t[0].dir = "/proc";
-	ck_assert_int_lt(hang_dump(dumps, t, 1, 600000, on_done, NULL, &err), 0);
+	ck_assert_int_lt(dumps_begin(dumps, t, 1, 600000, on_done, NULL, &err), 0);
 	ck_assert_int_eq(done, 1);
 }
 END_TEST
@@ -144,11 +145,11 @@ END_TEST
 START_TEST(overdue_dump_is_killed_and_keeps_what_it_wrote)
 {
 	struct child c = child_start(NULL, getuid());
-	struct hang_worker t = worker_of(&c);
+	struct dump_worker t = worker_of(&c);
 	struct error err = { 0 };
 
 	/* With no time at all the loop's next turn kills it. */
-	ck_assert_int_eq(hang_dump(dumps, &t, 1, 0, on_done, NULL, &err), 0);
+	ck_assert_int_eq(dumps_begin(dumps, &t, 1, 0, on_done, NULL, &err), 0);
 	loop_run_once(loop, true);
 	reap_dump();
 	ck_assert_int_eq(done, 1);
@@ -161,7 +162,7 @@ END_TEST
 START_TEST(process_left_stopped_by_a_debugger_is_continued)
 {
 	struct child c = child_start(NULL, getuid());
-	struct hang_worker t = worker_of(&c);
+	struct dump_worker t = worker_of(&c);
 	struct error err = { 0 };
 	_cleanup_free_ char *path = NULL, *gdb = NULL;
 	struct proc_stat stat;
@@ -175,7 +176,7 @@ START_TEST(process_left_stopped_by_a_debugger_is_continued)
 	ck_assert_int_eq(fclose(f), 0);
 	ck_assert_int_eq(chmod(gdb, 0755), 0);
 	ck_assert_int_eq(setenv("PATH", path, 1), 0);
-	ck_assert_int_eq(hang_dump(dumps, &t, 1, 2000, on_done, NULL, &err), 0);
+	ck_assert_int_eq(dumps_begin(dumps, &t, 1, 2000, on_done, NULL, &err), 0);
 	reap_dump();
 	ck_assert_int_eq(proc_stat_read(c.pid, &stat), 0);
 	ck_assert_int_ne(stat.state, 'T');
@@ -208,15 +209,15 @@ static void told_fini(struct told *t)
 START_TEST(second_request_shares_the_running_dump)
 {
 	struct child c = child_start(NULL, getuid());
-	struct hang_worker t = worker_of(&c);
+	struct dump_worker t = worker_of(&c);
 	struct error err = { 0 };
 	_cleanup_(told_fini) struct told one = { 0 }, two = { 0 };
 	pid_t pids[4];
 
-	ck_assert_int_eq(hang_dump(dumps, &t, 1, 600000, on_done, NULL, &err), 0);
-	ck_assert_int_eq(hang_dump(dumps, &t, 1, 600000, on_told, &one, &err), 0);
-	ck_assert_int_eq(hang_dump(dumps, &t, 1, 600000, on_told, &two, &err), 0);
-	ck_assert_uint_eq(hang_helpers(dumps, pids, 4), 1);
+	ck_assert_int_eq(dumps_begin(dumps, &t, 1, 600000, on_done, NULL, &err), 0);
+	ck_assert_int_eq(dumps_begin(dumps, &t, 1, 600000, on_told, &one, &err), 0);
+	ck_assert_int_eq(dumps_begin(dumps, &t, 1, 600000, on_told, &two, &err), 0);
+	ck_assert_uint_eq(dumps_helper_pids(dumps, pids, 4), 1);
 	ck_assert_int_eq(done + one.times + two.times, 0);
 	reap_dump();
 	ck_assert_int_eq(done, 1);
@@ -225,7 +226,7 @@ START_TEST(second_request_shares_the_running_dump)
 	ck_assert_str_eq(one.dirs[0], first);
 	ck_assert_str_eq(two.dirs[0], first);
 	/* A later request begins another dump. */
-	ck_assert_int_eq(hang_dump(dumps, &t, 1, 600000, on_done, NULL, &err), 0);
+	ck_assert_int_eq(dumps_begin(dumps, &t, 1, 600000, on_done, NULL, &err), 0);
 	reap_dump();
 	ck_assert_str_ne(one.dirs[0], first);
 	ck_assert_int_eq(child_release(&c), 0);
@@ -237,7 +238,7 @@ static pid_t newest_child(size_t n)
 {
 	pid_t pids[4];
 
-	ck_assert_uint_eq(hang_helpers(dumps, pids, 4), n);
+	ck_assert_uint_eq(dumps_helper_pids(dumps, pids, 4), n);
 	return pids[0];
 }
 
@@ -246,27 +247,27 @@ static void reap_one(pid_t pid)
 	siginfo_t si;
 
 	ck_assert_int_eq(waitid(P_PID, (id_t)pid, &si, WEXITED), 0);
-	ck_assert(hang_child_exited(dumps, pid, si.si_status));
+	ck_assert(dumps_child_exited(dumps, pid));
 }
 
 START_TEST(dump_saves_only_workers_that_no_other_dump_saves)
 {
 	struct child c = child_start(NULL, getuid()), other = child_start(NULL, getuid());
-	struct hang_worker t[2] = { worker_of(&c), worker_of(&other) };
+	struct dump_worker t[2] = { worker_of(&c), worker_of(&other) };
 	struct error err = { 0 };
 	_cleanup_(told_fini) struct told both = { 0 }, third = { 0 };
 	_cleanup_free_ char *theirs = NULL;
 	pid_t begun;
 	struct stat st;
 
-	ck_assert_int_eq(hang_dump(dumps, &t[0], 1, 600000, on_done, NULL, &err), 0);
+	ck_assert_int_eq(dumps_begin(dumps, &t[0], 1, 600000, on_done, NULL, &err), 0);
 	begun = newest_child(1);
-	ck_assert_int_eq(hang_dump(dumps, t, 2, 600000, on_told, &both, &err), 0);
+	ck_assert_int_eq(dumps_begin(dumps, t, 2, 600000, on_told, &both, &err), 0);
 	/* Its own part is over, but not that of the first dump. */
 	reap_one(newest_child(2));
 	ck_assert_int_eq(both.times, 0);
 	/* A third dump saves the worker that no other dump saves any more. */
-	ck_assert_int_eq(hang_dump(dumps, &t[1], 1, 600000, on_told, &third, &err), 0);
+	ck_assert_int_eq(dumps_begin(dumps, &t[1], 1, 600000, on_told, &third, &err), 0);
 	reap_one(newest_child(2));
 	ck_assert_int_eq(third.times, 1);
 	ck_assert_int_eq(done + both.times, 0);
@@ -289,12 +290,12 @@ END_TEST
 START_TEST(wait_for_another_dump_ends_at_its_own_timeout)
 {
 	struct child c = child_start(NULL, getuid());
-	struct hang_worker t = worker_of(&c);
+	struct dump_worker t = worker_of(&c);
 	struct error err = { 0 };
 	_cleanup_(told_fini) struct told brief = { 0 };
 
-	ck_assert_int_eq(hang_dump(dumps, &t, 1, 600000, on_done, NULL, &err), 0);
-	ck_assert_int_eq(hang_dump(dumps, &t, 1, 0, on_told, &brief, &err), 0);
+	ck_assert_int_eq(dumps_begin(dumps, &t, 1, 600000, on_done, NULL, &err), 0);
+	ck_assert_int_eq(dumps_begin(dumps, &t, 1, 0, on_told, &brief, &err), 0);
 	while (!brief.times)
 		loop_run_once(loop, true);
 	ck_assert_ptr_nonnull(brief.dirs[0]);
@@ -310,16 +311,16 @@ END_TEST
 START_TEST(freeing_all_dumps_calls_back_those_that_wait)
 {
 	struct child c = child_start(NULL, getuid());
-	struct hang_worker t = worker_of(&c);
+	struct dump_worker t = worker_of(&c);
 	struct error err = { 0 };
 	_cleanup_(told_fini) struct told other = { 0 };
 	siginfo_t si;
 	pid_t pid;
 
-	ck_assert_int_eq(hang_dump(dumps, &t, 1, 600000, on_done, NULL, &err), 0);
-	ck_assert_int_eq(hang_dump(dumps, &t, 1, 600000, on_told, &other, &err), 0);
-	ck_assert_uint_eq(hang_helpers(dumps, &pid, 1), 1);
-	dumps = hang_dumps_free(dumps);
+	ck_assert_int_eq(dumps_begin(dumps, &t, 1, 600000, on_done, NULL, &err), 0);
+	ck_assert_int_eq(dumps_begin(dumps, &t, 1, 600000, on_told, &other, &err), 0);
+	ck_assert_uint_eq(dumps_helper_pids(dumps, &pid, 1), 1);
+	dumps = dumps_free(dumps);
 	ck_assert_int_eq(waitid(P_PID, (id_t)pid, &si, WEXITED), 0);
 	ck_assert_int_eq(done, 1);
 	ck_assert_int_eq(other.times, 1);
@@ -330,14 +331,14 @@ END_TEST
 START_TEST(dumps_that_run_end_with_their_owner)
 {
 	struct child c = child_start(NULL, getuid());
-	struct hang_worker t = worker_of(&c);
+	struct dump_worker t = worker_of(&c);
 	struct error err = { 0 };
 	siginfo_t si;
 	pid_t pid;
 
-	ck_assert_int_eq(hang_dump(dumps, &t, 1, 600000, on_done, NULL, &err), 0);
-	ck_assert_uint_eq(hang_helpers(dumps, &pid, 1), 1);
-	dumps = hang_dumps_free(dumps);
+	ck_assert_int_eq(dumps_begin(dumps, &t, 1, 600000, on_done, NULL, &err), 0);
+	ck_assert_uint_eq(dumps_helper_pids(dumps, &pid, 1), 1);
+	dumps = dumps_free(dumps);
 	ck_assert_int_eq(waitid(P_PID, (id_t)pid, &si, WEXITED), 0);
 	ck_assert_int_eq(done, 1);
 	ck_assert_int_eq(child_release(&c), 0);
