@@ -247,13 +247,13 @@ agent_SRC := \
 	agent/supervise/worker_selector.c \
 	agent/speed/batch.c \
 	agent/speed/goodput.c \
-	agent/speed/group.c \
-	agent/speed/hosts.c \
 	agent/speed/pace.c \
 	agent/speed/speed.c \
+	agent/speed/speed_group.c \
+	agent/speed/speed_hosts.c \
+	agent/speed/speed_watch.c \
 	agent/speed/step_window.c \
 	agent/speed/straggler.c \
-	agent/speed/watch.c \
 	agent/sync/barrier.c \
 	agent/sync/barrier_names.c \
 	agent/sync/barrier_text.c \

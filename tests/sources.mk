@@ -79,7 +79,7 @@ unit_TESTS := \
 	agent/sharing/barrier_event \
 	agent/sharing/calls \
 	agent/speed/goodput \
-	agent/speed/group \
+	agent/speed/speed_group \
 	agent/speed/straggler \
 	agent/store/kv \
 	agent/store/kv_nomem \
@@ -260,7 +260,7 @@ pure_TESTS := \
 	agent/rounds/tenure_model \
 	agent/rounds/topology \
 	agent/speed/goodput \
-	agent/speed/group \
+	agent/speed/speed_group \
 	agent/speed/straggler \
 	agent/store/kv \
 	agent/store/kv_nomem \

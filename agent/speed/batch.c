@@ -49,15 +49,15 @@ json_t *batch_add(
 	b->number = number;
 	moved = memcmp(b->counts, counts, n * sizeof(*counts)) != 0;
 	memcpy(b->counts, counts, n * sizeof(*counts));
-	if (!b->tells && !moved)
+	if (!b->sends && !moved)
 		return NULL;
 	b->moved |= moved;
 	json_add(b->looks, batch_look(number, counts, last, n));
-	if (b->tells && json_array_size(b->looks) < BATCH_LOOKS)
+	if (b->sends && json_array_size(b->looks) < BATCH_LOOKS)
 		return NULL;
 	body = json_pack("{s:o, s:b}", "looks", b->looks, "rests", !b->moved);
 	b->looks = json_array();
-	b->tells = b->moved;
+	b->sends = b->moved;
 	b->moved = false;
 	return body;
 }

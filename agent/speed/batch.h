@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * What a host of a group tells the one that leads about the steps of its workers: Steps of
- * io.elasticd.Peer, for some looks at once, and nothing while no worker makes steps. It tells at
- * most about twenty times in the window, where all rest before each step. Pure.
+ * Collects the looks of one host of a group into messages for the head: Steps of io.elasticd.Peer,
+ * for some looks at once. While no worker makes a step there is no message; where all workers rest
+ * before each step there are at most about twenty in the window. Pure.
  */
 
 #include "common/base/cleanup.h"
@@ -22,13 +22,13 @@ struct batch {
 	uint64_t *counts; /* at the last look */
 	uint64_t number;  /* of that look */
 	size_t n;
-	bool tells; /* the host that leads waits for more */
+	bool sends; /* the head waits for more */
 	bool moved; /* some worker has begun a step since the last Steps */
 };
 
 void batch_fini(struct batch *b);
 /* Adds a look at n workers: how many steps each has begun, and the number of the last one. Returns
- * an owned Steps where it is time for one, without its round; else NULL. */
+ * an owned Steps, without its round, when the host must send one; else NULL. */
 json_t *batch_add(
 	struct batch *b, uint64_t number, const uint64_t *counts, const int64_t *last, size_t n);
 /* The process of worker i has ended. */

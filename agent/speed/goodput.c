@@ -9,6 +9,24 @@
 
 enum { GOODPUT_WORKERS_MAX = 16384, GOODPUT_CLOCKS = 8 };
 
+/* id, member of io.elasticd.Manager.Goodput. WORKING is first. */
+#define GOODPUT_PARTS(X)           \
+	X(WORKING, "working_ms")   \
+	X(WAITING, "waiting_ms")   \
+	X(STARTING, "starting_ms") \
+	X(STOPPING, "stopping_ms") \
+	X(SAVING, "saving_ms")     \
+	X(HANGING, "hanging_ms")   \
+	X(REPEATED, "repeated_ms") \
+	X(UNKNOWN, "unknown_ms")
+
+enum goodput_part {
+#define GOODPUT_ID(id, name) GOODPUT_##id,
+	GOODPUT_PARTS(GOODPUT_ID)
+#undef GOODPUT_ID
+		GOODPUT_N_PARTS
+};
+
 /* The figures of one worker over the run. */
 struct goodput_worker {
 	uint64_t seen, stepped; /* number of the last attempt in which it ran; made steps */
@@ -68,18 +86,17 @@ struct goodput *goodput_free(struct goodput *g)
 	return NULL;
 }
 
-/* --- the clock ----------------------------------------------------------------------------------
- */
+/* --- the clock --- */
 
 /* The time of the run at which the clock, as it is set now, shows us. */
-static int64_t goodput_now(const struct goodput *g, int64_t us)
+static int64_t goodput_run_time(const struct goodput *g, int64_t us)
 {
 	return g->n_clocks ? us - g->clocks[g->n_clocks - 1].ahead_us : us;
 }
 
 /* The same for one that was read before: as the clock was set then, which is the first setting that
  * makes sense. */
-static int64_t goodput_then(const struct goodput *g, int64_t us)
+static int64_t goodput_run_time_then(const struct goodput *g, int64_t us)
 {
 	int64_t t = us, from = g->begun_us;
 
@@ -100,8 +117,7 @@ static void goodput_clock_set(struct goodput *g, int64_t by_us, int64_t us)
 		(struct goodput_clock){ .from_us = us - ahead, .ahead_us = ahead };
 }
 
-/* --- one worker ---------------------------------------------------------------------------------
- */
+/* --- one worker --- */
 
 static struct goodput_worker *goodput_worker(struct goodput *g, int i)
 {
@@ -122,7 +138,7 @@ static struct goodput_worker *goodput_worker(struct goodput *g, int i)
 }
 
 /* Takes from the work of w what begins with the step of that number. Returns how long it took. */
-static int64_t goodput_repeat(struct goodput_worker *w, int64_t first)
+static int64_t goodput_take_repeated(struct goodput_worker *w, int64_t first)
 {
 	double all = (double)w->last - (double)w->first + 1,
 	       kept = (double)first - (double)w->first;
@@ -148,8 +164,8 @@ static bool goodput_numbers_grow(const struct goodput_life *l)
 }
 
 /* The work of a process from its first step on. */
-static void goodput_steps(struct goodput_worker *w, const struct goodput_life *l, int64_t end_us,
-	struct goodput_loss *loss)
+static void goodput_add_steps(struct goodput_worker *w, const struct goodput_life *l,
+	int64_t end_us, struct goodput_loss *loss)
 {
 	int64_t time = end_us > l->first_us ? end_us - l->first_us : 0;
 
@@ -157,7 +173,7 @@ static void goodput_steps(struct goodput_worker *w, const struct goodput_life *l
 		w->numbered = false;
 		return;
 	}
-	loss->repeat_us += goodput_repeat(w, l->first);
+	loss->repeat_us += goodput_take_repeated(w, l->first);
 	w->first = w->numbered ? w->first : l->first;
 	w->time_us = (w->numbered ? w->time_us : 0) + time;
 	w->last = l->last;
@@ -165,29 +181,30 @@ static void goodput_steps(struct goodput_worker *w, const struct goodput_life *l
 }
 
 /* Adds the time from since_us, when a worker could have worked, to its begin. */
-static void goodput_begin(struct goodput_loss *loss, bool again, int64_t since_us, int64_t begin_us)
+static void goodput_add_late_start(
+	struct goodput_loss *loss, bool again, int64_t since_us, int64_t begin_us)
 {
 	loss->n += !again;
 	if (since_us && begin_us > since_us)
 		loss->start_us += begin_us - since_us;
 }
 
-static void goodput_life(struct goodput *g, const struct goodput_life *given)
+static void goodput_add_life(struct goodput *g, const struct goodput_life *given)
 {
 	struct goodput_worker *w = g->open ? goodput_worker(g, given->worker) : NULL;
 	struct goodput_life l = *given;
 	int64_t end;
 	bool again, stepped;
 
-	l.started_us = goodput_then(g, l.started_us);
-	l.first_us = l.first_us ? goodput_then(g, l.first_us) : 0;
-	l.ended_us = goodput_now(g, l.ended_us);
+	l.started_us = goodput_run_time_then(g, l.started_us);
+	l.first_us = l.first_us ? goodput_run_time_then(g, l.first_us) : 0;
+	l.ended_us = goodput_run_time(g, l.ended_us);
 	end = g->cut_us && g->cut_us < l.ended_us ? g->cut_us : l.ended_us;
 	if (!w)
 		return;
 	again = w->seen == g->attempt;
 	stepped = w->stepped == g->attempt;
-	goodput_begin(&g->by_starts, again, again ? w->ended_us : 0, l.started_us);
+	goodput_add_late_start(&g->by_starts, again, again ? w->ended_us : 0, l.started_us);
 	if (!again)
 		w->begun_us = l.started_us > g->running_us ? l.started_us : g->running_us;
 	w->seen = g->attempt;
@@ -198,16 +215,16 @@ static void goodput_life(struct goodput *g, const struct goodput_life *given)
 		l.first_us = l.started_us;
 	if (l.first_us > end)
 		l.first_us = end;
-	goodput_begin(&g->by_steps, stepped, stepped ? w->step_ended_us : w->begun_us, l.first_us);
-	goodput_steps(w, &l, end, &g->by_steps);
+	goodput_add_late_start(
+		&g->by_steps, stepped, stepped ? w->step_ended_us : w->begun_us, l.first_us);
+	goodput_add_steps(w, &l, end, &g->by_steps);
 	w->stepped = g->attempt;
 	w->step_ended_us = l.ended_us;
 }
 
-/* --- the group ----------------------------------------------------------------------------------
- */
+/* --- the group --- */
 
-static void goodput_to(struct goodput *g, enum goodput_part part, int64_t us)
+static void goodput_enter(struct goodput *g, enum goodput_part part, int64_t us)
 {
 	us = us > g->since_us ? us : g->since_us;
 	if (g->part == GOODPUT_WORKING)
@@ -258,20 +275,20 @@ static void goodput_open(struct goodput *g)
 /* The group does not work from then on; us: not before the present part. */
 static void goodput_cut(struct goodput *g, enum goodput_part part, int64_t us)
 {
-	goodput_to(g, part, us);
+	goodput_enter(g, part, us);
 	if (g->open && !g->cut_us)
 		g->cut_us = g->since_us;
 }
 
-static void goodput_state(struct goodput *g, const char *to, int64_t us)
+static void goodput_enter_state(struct goodput *g, const char *to, int64_t us)
 {
 	if (!strcmp(to, "starting")) {
-		goodput_to(g, GOODPUT_STARTING, us);
+		goodput_enter(g, GOODPUT_STARTING, us);
 		goodput_open(g);
 	} else if (!strcmp(to, "running")) {
 		if (!g->open)
 			goodput_open(g);
-		goodput_to(g, GOODPUT_WORKING, us);
+		goodput_enter(g, GOODPUT_WORKING, us);
 		g->running_us = g->running_us ? g->running_us : us;
 	} else if (!strcmp(to, "stopping")) {
 		goodput_cut(g, GOODPUT_STOPPING, us);
@@ -279,18 +296,18 @@ static void goodput_state(struct goodput *g, const char *to, int64_t us)
 		bool goes_on = !strcmp(to, "pending") || !strcmp(to, "rendezvous") ||
 			       !strcmp(to, "backoff");
 
-		goodput_to(g, goes_on ? GOODPUT_WAITING : GOODPUT_N_PARTS, us);
+		goodput_enter(g, goes_on ? GOODPUT_WAITING : GOODPUT_N_PARTS, us);
 		goodput_close(g, false);
 	}
 }
 
 /* The agent was lost, at an unknown time since its last event. */
-static void goodput_lost(struct goodput *g, int64_t us)
+static void goodput_agent_lost(struct goodput *g, int64_t us)
 {
 	if (!g->open)
 		return;
-	goodput_to(g, GOODPUT_UNKNOWN, g->last_us);
-	goodput_to(g, GOODPUT_WAITING, us);
+	goodput_enter(g, GOODPUT_UNKNOWN, g->last_us);
+	goodput_enter(g, GOODPUT_WAITING, us);
 	goodput_close(g, true);
 }
 
@@ -319,14 +336,14 @@ static void goodput_change(struct goodput *g, const char *name, const json_t *da
 		if (strcmp(name, goodput_changes[i].event) != 0 ||
 			g->part != goodput_changes[i].from)
 			continue;
-		goodput_to(g, goodput_changes[i].to, us);
+		goodput_enter(g, goodput_changes[i].to, us);
 		if (g->part == GOODPUT_WORKING)
 			g->cut_us = 0;
 		return;
 	}
 }
 
-static void goodput_ended(struct goodput *g, const json_t *data)
+static void goodput_worker_ended(struct goodput *g, const json_t *data)
 {
 	const struct goodput_life l = {
 		.worker = (int)json_get_int(data, "local_rank", -1),
@@ -338,7 +355,7 @@ static void goodput_ended(struct goodput *g, const json_t *data)
 		.first_us = json_get_int(data, "first_step_us", 0),
 	};
 
-	goodput_life(g, &l);
+	goodput_add_life(g, &l);
 }
 
 void goodput_event(struct goodput *g, const json_t *event)
@@ -349,26 +366,27 @@ void goodput_event(struct goodput *g, const json_t *event)
 
 	if (!strcmp(name, "clock-set"))
 		goodput_clock_set(g, json_get_int(data, "by_us", 0), us);
-	us = goodput_now(g, us);
+	us = goodput_run_time(g, us);
 	if (!g->begun_us) {
 		g->begun_us = g->since_us = us;
 		g->part = GOODPUT_WAITING;
 	}
 	if (!strcmp(name, "agent-lost"))
-		goodput_lost(g, us);
+		goodput_agent_lost(g, us);
 	else if (!strcmp(name, "state"))
-		goodput_state(g, json_get_string(data, "to", ""), us);
+		goodput_enter_state(g, json_get_string(data, "to", ""), us);
 	else if (!strcmp(name, "worker-ended"))
-		goodput_ended(g, data);
+		goodput_worker_ended(g, data);
 	else
 		goodput_change(g, name, data, us);
 	g->last_us = us > g->last_us ? us : g->last_us;
 }
 
-/* --- figures ------------------------------------------------------------------------------------
- */
+/* --- figures --- */
 
-void goodput_parts(const struct goodput *g, const struct goodput_life *lives, size_t n,
+/* The microseconds in each part; their sum is the time from the first event to now_us, or to the
+ * end of the run. */
+static void goodput_parts(const struct goodput *g, const struct goodput_life *lives, size_t n,
 	int64_t now_us, int64_t ret_us[GOODPUT_N_PARTS])
 {
 	struct goodput copy = *g;
@@ -383,8 +401,8 @@ void goodput_parts(const struct goodput *g, const struct goodput_life *lives, si
 		}
 	}
 	for (size_t i = 0; i < n; i++)
-		goodput_life(&copy, &lives[i]);
-	goodput_to(&copy, copy.part, goodput_now(g, now_us));
+		goodput_add_life(&copy, &lives[i]);
+	goodput_enter(&copy, copy.part, goodput_run_time(g, now_us));
 	goodput_close(&copy, false);
 	memcpy(ret_us, copy.parts, sizeof(copy.parts));
 	ret_us[copy.stepped ? GOODPUT_STARTING : GOODPUT_WORKING] += copy.stepless_us;

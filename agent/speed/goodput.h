@@ -17,24 +17,6 @@
 #include <jansson.h>
 #include <stdint.h>
 
-/* id, member of io.elasticd.Manager.Goodput. WORKING is first. */
-#define GOODPUT_PARTS(X)           \
-	X(WORKING, "working_ms")   \
-	X(WAITING, "waiting_ms")   \
-	X(STARTING, "starting_ms") \
-	X(STOPPING, "stopping_ms") \
-	X(SAVING, "saving_ms")     \
-	X(HANGING, "hanging_ms")   \
-	X(REPEATED, "repeated_ms") \
-	X(UNKNOWN, "unknown_ms")
-
-enum goodput_part {
-#define GOODPUT_ID(id, name) GOODPUT_##id,
-	GOODPUT_PARTS(GOODPUT_ID)
-#undef GOODPUT_ID
-		GOODPUT_N_PARTS
-};
-
 /* One process of a worker, from its start to its end, or to now. Times in microseconds. */
 struct goodput_life {
 	int worker; /* which one: the same in all attempts */
@@ -53,13 +35,7 @@ DEFINE_CLEANUP(struct goodput *, goodput_free)
 /* Adds an Event (borrowed), in the order of their numbers. */
 void goodput_event(struct goodput *g, const json_t *event);
 
-/*
- * The time in each part, in microseconds; their sum is the time from the first event to now_us, or
- * to the end of the run. lives: of the n workers that run.
- */
-void goodput_parts(const struct goodput *g, const struct goodput_life *lives, size_t n,
-	int64_t now_us, int64_t ret_us[GOODPUT_N_PARTS]);
-
-/* The same as a Goodput object; owned, NULL before the first event and without memory. */
+/* The time in each part, as a Goodput object: from the first event to now_us, or to the end of the
+ * run. lives: of the n workers that run. Owned; NULL before the first event and without memory. */
 json_t *goodput_json(
 	const struct goodput *g, const struct goodput_life *lives, size_t n, int64_t now_us);

@@ -53,13 +53,13 @@ static int64_t *pace_sorted(const struct pace_worker *all, size_t n)
 	return sorted;
 }
 
-void pace_look(struct pace_worker *all, size_t n, uint64_t window_ms, uint64_t at_ms)
+void pace_add_looks(struct pace_worker *all, size_t n, uint64_t window_ms, uint64_t at_ms)
 {
 	int64_t *sorted = pace_sorted(all, n);
 
 	/* The gap of moments is seldom below the window's share, and never on average. */
 	for (size_t i = 0; sorted && i < n; i++)
-		step_window_look(&all[i].pace->window, 0, at_ms, all[i].count,
+		step_window_add(&all[i].pace->window, 0, at_ms, all[i].count,
 			straggler_lag(sorted, n, all[i].last));
 	free(sorted);
 }
@@ -93,7 +93,7 @@ static void pace_judge(struct pace_worker *all, size_t n, bool together, double 
 {
 	for (size_t i = 0; i < n; i++) {
 		enum straggler_news news =
-			straggler_look(&all[i].pace->straggler, percent[i], out[i], limit);
+			straggler_add_look(&all[i].pace->straggler, percent[i], out[i], limit);
 
 		all[i].pace->together = together;
 		all[i].slow = news == STRAGGLER_BEGINS;

@@ -35,7 +35,7 @@ uint64_t pace_moment_us(uint64_t number, uint64_t window_ms);
 uint64_t pace_next(uint64_t now_us, uint64_t window_ms);
 
 /* Notes where each of n workers is, and how far it is behind the middle one. */
-void pace_look(struct pace_worker *all, size_t n, uint64_t window_ms, uint64_t at_ms);
+void pace_add_looks(struct pace_worker *all, size_t n, uint64_t window_ms, uint64_t at_ms);
 /* How many steps the last one is behind the middle one; -1: some steps have no number. */
 int64_t pace_behind(const struct pace_worker *all, size_t n);
 /* Leaves those of which a whole window is known. Returns how many these are. */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Shared by speed.c (figures), watch.c (looks by a timer) and hosts.c (a group of several hosts).
- */
+/* Shared by speed.c (figures), speed_watch.c (looks by a timer) and speed_hosts.c (a group of
+ * several hosts). A look is one reading of how far all workers are, at one moment. */
 
 #include "agent/speed/batch.h"
 #include "agent/speed/goodput.h"
-#include "agent/speed/group.h"
 #include "agent/speed/pace.h"
 #include "agent/speed/speed.h"
+#include "agent/speed/speed_group.h"
 #include "agent/watchdog/progress.h"
 
 /* How far a process is. */
@@ -26,7 +26,7 @@ struct speed_worker {
 	struct speed_steps logged; /* as found there */
 	struct speed_steps at_end;
 	struct pace pace;
-	char told[128]; /* how it is slow, where another host compares it; "": it is not */
+	char slow_text[128]; /* how it is slow, where the head compares it; "": it is not */
 };
 
 struct speed {
@@ -37,12 +37,12 @@ struct speed {
 	struct loop_timer *timer;
 	regex_t pattern;
 	bool has_pattern;
-	uint64_t moment;    /* number of the look for which it is armed */
+	uint64_t moment;    /* number of the look for which the timer is armed */
 	bool moment_common; /* by the head's clock */
 	int *apart; /* by role: the last attempt in which its workers were seen to be further from
 		       each other than one step; -1: none */
-	struct batch batch;	   /* for the host that leads */
-	struct speed_group *group; /* this host leads, and names the group's stragglers; or NULL */
+	struct batch batch;	   /* for the head */
+	struct speed_group *group; /* this host is the head; else NULL */
 	struct commons *commons;   /* the group's */
 	json_t *slow;		   /* of a group of several hosts: texts by names of workers */
 	int slow_attempt;	   /* in that attempt */
@@ -55,7 +55,7 @@ struct speed_worker *speed_entry(struct speed *sp, const struct worker *w);
 bool speed_read(struct speed *sp, const struct worker *w, struct speed_steps *ret);
 uint64_t speed_window_ms(const struct speed *sp);
 
-/* Whether the specification asks for looks by the timer. */
+/* Whether the specification asks for looks by a timer. */
 bool speed_watches(const struct supervisor *sv);
 _must_check_ int speed_watch_new(struct speed *sp, struct error *err);
 void speed_watch_free(struct speed *sp);
@@ -66,8 +66,9 @@ void speed_watch_ended(struct speed *sp, const struct worker *w, struct speed_wo
 /* Whether the workers are compared with those of other hosts, and the head's clock is known: ret is
  * what to add to a time of this host; else 0. */
 bool speed_hosts_offset_us(const struct speed *sp, int64_t *ret);
-/* In a group of several hosts: looks for the host that leads. Returns false in others. */
-bool speed_hosts_look(struct speed *sp, uint64_t moment);
+/* In a group of several hosts: looks at the workers, and sends the head what batch.h says. Returns
+ * false in others. */
+bool speed_hosts_send_looks(struct speed *sp, uint64_t moment);
 void speed_hosts_ended(struct speed *sp, const struct worker *w);
 void speed_hosts_free(struct speed *sp);
 void speed_hosts_describe(const struct speed *sp, json_t *job);

@@ -107,8 +107,7 @@ static struct step_span speed_measure(
 
 	if (s && worker_alive(w)) {
 		if (!speed_watches(sp->sv))
-			step_window_look(
-				&s->pace.window, window_ms, loop_now_ms(), steps->count, 0);
+			step_window_add(&s->pace.window, window_ms, loop_now_ms(), steps->count, 0);
 		span = step_window_span(&s->pace.window, window_ms);
 	}
 	if (span.took_ms < SPEED_LEAST_MS && steps->first_us && since_us > 0)
@@ -153,7 +152,7 @@ static void speed_describe_worker(
 	s = speed_entry(sp, w);
 	if (s && worker_alive(w)) {
 		pace_text(&s->pace, speed_window_ms(sp), text, sizeof(text));
-		json_put_string(j, "straggler", *text ? text : *s->told ? s->told : NULL);
+		json_put_string(j, "straggler", *text ? text : *s->slow_text ? s->slow_text : NULL);
 	}
 }
 

@@ -3,7 +3,7 @@
 
 /*
  * The feature: shows the steps per second of each worker and the run's goodput, and looks for
- * stragglers where the specification asks for it (watch.c).
+ * stragglers where the specification asks for it (speed_watch.c).
  */
 
 #include "agent/supervise/feature.h"

@@ -7,7 +7,7 @@ static const struct step_look *step_window_at(const struct step_window *w, unsig
 	return &w->looks[(w->newest + STEP_WINDOW_LOOKS - i) % STEP_WINDOW_LOOKS];
 }
 
-void step_window_look(
+void step_window_add(
 	struct step_window *w, uint64_t window_ms, uint64_t at_ms, uint64_t steps, double lag)
 {
 	if (w->n < 2 || step_window_at(w, 0)->at_ms - step_window_at(w, 1)->at_ms >=

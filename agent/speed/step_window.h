@@ -26,6 +26,6 @@ struct step_span {
 	double lag;
 };
 
-void step_window_look(
+void step_window_add(
 	struct step_window *w, uint64_t window_ms, uint64_t at_ms, uint64_t steps, double lag);
 struct step_span step_window_span(const struct step_window *w, uint64_t window_ms);

@@ -81,7 +81,7 @@ bool straggler_compare(const struct straggler_facts *facts, size_t n, bool toget
 	return true;
 }
 
-enum straggler_news straggler_look(struct straggler *s, double percent, bool out, double limit)
+enum straggler_news straggler_add_look(struct straggler *s, double percent, bool out, double limit)
 {
 	bool against = s->slow ? percent < limit / 2 : out;
 

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * Which of some workers with the same work are slower than the others. Pure.
+ * Finds the workers that are slower than others with the same work. Pure.
  *
- * Workers that wait for each other in each step are equally fast: what tells the slow one from the
- * others is that it begins its steps later. Its lag, over many looks at random times, is the part
- * of a step by which it is later. Workers that do not wait for each other differ in how many steps
- * they make in the same time.
+ * Workers that wait for each other in each step make equally many steps, but the slow one begins
+ * its steps later. Its lag, over many looks at random times, is the part of a step by which it is
+ * later. Workers that do not wait for each other differ in how many steps they make in the same
+ * time.
  */
 
 #include <stdbool.h>
@@ -45,4 +45,4 @@ bool straggler_compare(const struct straggler_facts *facts, size_t n, bool toget
 	double *ret_percent, bool *ret_out);
 
 /* Adds the result of a look at one worker. */
-enum straggler_news straggler_look(struct straggler *s, double percent, bool out, double limit);
+enum straggler_news straggler_add_look(struct straggler *s, double percent, bool out, double limit);

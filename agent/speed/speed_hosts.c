@@ -13,12 +13,11 @@
 #include <string.h>
 
 /*
- * Stragglers of a group of several hosts: each host tells the one that leads how far its workers
- * are, and that one tells all hosts which of them are slow.
+ * Stragglers of a group of several hosts: each host sends its looks to the head, which sends all
+ * hosts the names of the workers that are slow.
  */
 
-/* --- every host ---------------------------------------------------------------------------------
- */
+/* --- every host --- */
 
 bool speed_hosts_offset_us(const struct speed *sp, int64_t *ret)
 {
@@ -38,7 +37,7 @@ static int hosts_first_rank(const struct supervisor *sv)
 	return first;
 }
 
-bool speed_hosts_look(struct speed *sp, uint64_t moment)
+bool speed_hosts_send_looks(struct speed *sp, uint64_t moment)
 {
 	size_t n = (size_t)supervisor_n_workers(sp->sv);
 	int first = hosts_first_rank(sp->sv);
@@ -60,7 +59,7 @@ bool speed_hosts_look(struct speed *sp, uint64_t moment)
 			continue;
 		counts[place] = now.count;
 		last[place] = now.last;
-		step_window_look(&s->pace.window, 0, loop_now_ms(), now.count, 0);
+		step_window_add(&s->pace.window, 0, loop_now_ms(), now.count, 0);
 	}
 	if (!sp->moment_common || !counts || !last)
 		return true;
@@ -83,8 +82,8 @@ static struct speed_worker *hosts_entry(struct speed *sp, int64_t rank)
 	return NULL;
 }
 
-/* Keeps what people are shown. */
-static void hosts_keep(struct speed *sp, const char *name, json_t *text)
+/* text: for people; NULL: the worker is no straggler any more. */
+static void hosts_set_straggler(struct speed *sp, const char *name, json_t *text)
 {
 	if (sp->slow_attempt != supervisor_attempt(sp->sv))
 		sp->slow = (json_decref(sp->slow), NULL);
@@ -123,8 +122,9 @@ void speed_hosts_straggler(struct supervisor *sv, const json_t *p)
 		return;
 	s = hosts_entry(sp, rank);
 	if (s)
-		snprintf(s->told, sizeof(s->told), "%s", over ? "" : text);
-	hosts_keep(sp, name, over ? NULL : json_sprintf("%s of host %s %s", name, host, text));
+		snprintf(s->slow_text, sizeof(s->slow_text), "%s", over ? "" : text);
+	hosts_set_straggler(
+		sp, name, over ? NULL : json_sprintf("%s of host %s %s", name, host, text));
 	log_msg(over ? LOG_NOTICE : LOG_WARNING, "%s of host %s %s", name, host, text);
 	events_add(supervisor_events(sv), over ? "straggler-over" : "straggler",
 		supervisor_attempt(sv), rank,
@@ -133,8 +133,7 @@ void speed_hosts_straggler(struct supervisor *sv, const json_t *p)
 		"%s of host %s %s", name, host, text);
 }
 
-/* --- the host that leads ------------------------------------------------------------------------
- */
+/* --- the head --- */
 
 static void hosts_news(void *arg, int rank, bool over, int percent, const char *text)
 {
@@ -205,7 +204,7 @@ void speed_hosts_worker_exited(struct supervisor *sv, struct worker *w, const js
 int speed_hosts_stepped(
 	struct supervisor *sv, int first_rank, int n, const json_t *steps, struct error *err)
 {
-	return hosts_group(sv) ? speed_group_hear(hosts_group(sv), first_rank, n, steps,
+	return hosts_group(sv) ? speed_group_receive(hosts_group(sv), first_rank, n, steps,
 					 loop_real_us(), supervisor_on_notice(sv), err)
 			       : 0;
 }

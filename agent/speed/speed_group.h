@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * The workers of a group of several hosts, in the agent that leads it, by their ranks: compares
- * them at a look when all hosts have told of it, and some host of a later one. Pure. hosts.c feeds
- * it.
+ * Compares the workers of all hosts of a group, in the head, by their ranks. It compares them at a
+ * look when all hosts have sent it, and some host a later one. Pure: speed_hosts.c has the
+ * messages.
  *
- * A host whose workers rest tells nothing, and is not waited for. All may go on at one look, and
- * each tells it at once: the first of these messages does not say whether the others still rest,
- * but by the time somebody tells of a later look, all have come.
+ * A host whose workers rest sends nothing, and the head does not wait for it. All may go on at one
+ * look, and each sends it at once: the first of these messages does not say whether the others
+ * still rest, but when a host sends a later look, all have come.
  */
 
 #include "agent/speed/pace.h"
@@ -40,5 +40,5 @@ void speed_group_ended(struct speed_group *g, int rank);
 void speed_group_over(struct speed_group *g);
 /* Steps (io.elasticd.Peer) of the host with n workers from that rank on. now_us: by the head's
  * clock. on_notice: nothing is compared. 0, or -EPROTO with err. */
-int speed_group_hear(struct speed_group *g, int first_rank, int n, const json_t *steps,
+int speed_group_receive(struct speed_group *g, int first_rank, int n, const json_t *steps,
 	uint64_t now_us, bool on_notice, struct error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/speed/group.h"
+#include "agent/speed/speed_group.h"
 
 #include "agent/speed/batch.h"
 #include "common/text/json.h"
@@ -19,7 +19,7 @@ struct group_look {
 struct group_pace {
 	bool alive, rests;
 	size_t role;
-	uint64_t n; /* looks that were told; the newest are kept */
+	uint64_t n; /* looks that came; the newest are kept */
 	struct group_look looks[GROUP_LOOKS];
 	struct pace pace;
 };
@@ -28,7 +28,7 @@ struct speed_group {
 	struct speed_group_options opt;
 	struct group_pace *workers; /* by rank */
 	int n_workers;
-	uint64_t next;		 /* the look that is compared next; 0: none was told */
+	uint64_t next;		 /* the look that is compared next; 0: none came yet */
 	bool *apart;		 /* by role: its workers do not wait for each other */
 	struct pace_worker *all; /* room for a comparison */
 };
@@ -99,8 +99,7 @@ void speed_group_over(struct speed_group *g)
 		speed_group_ended(g, rank);
 }
 
-/* --- what hosts tell ----------------------------------------------------------------------------
- */
+/* --- messages of hosts --- */
 
 static struct group_look *group_newest(struct group_pace *w)
 {
@@ -108,7 +107,7 @@ static struct group_look *group_newest(struct group_pace *w)
 }
 
 /* Where w was at the look of that number; NULL: not known. */
-static const struct group_look *group_at(const struct group_pace *w, uint64_t number)
+static const struct group_look *group_look_at(const struct group_pace *w, uint64_t number)
 {
 	for (uint64_t i = 1; i <= w->n && i <= GROUP_LOOKS; i++) {
 		const struct group_look *look = &w->looks[(w->n - i) % GROUP_LOOKS];
@@ -120,7 +119,7 @@ static const struct group_look *group_at(const struct group_pace *w, uint64_t nu
 }
 
 /* Whether list has n whole numbers, from least on. */
-static bool group_has(const json_t *list, int n, int64_t least)
+static bool group_is_list_of(const json_t *list, int n, int64_t least)
 {
 	const json_t *value;
 	size_t i;
@@ -144,8 +143,8 @@ static int group_check(const json_t *looks, int n, struct error *err)
 
 		if (number <= before || number > INT64_MAX / 2)
 			return error_field(err, -EPROTO, "number", "expected looks in their order");
-		if (!group_has(json_get_array(look, "steps"), n, INT64_MIN) ||
-			!group_has(json_get_array(look, "counts"), n, 0))
+		if (!group_is_list_of(json_get_array(look, "steps"), n, INT64_MIN) ||
+			!group_is_list_of(json_get_array(look, "counts"), n, 0))
 			return error_field(
 				err, -EPROTO, "steps", "expected those of %d workers", n);
 		before = number;
@@ -154,7 +153,7 @@ static int group_check(const json_t *looks, int n, struct error *err)
 }
 
 /* A look after the one of number most: where w is, is not known. */
-static void group_take_look(struct group_pace *w, const json_t *look, size_t i, uint64_t most)
+static void group_add_look(struct group_pace *w, const json_t *look, size_t i, uint64_t most)
 {
 	const json_t *last = json_array_get(json_get_array(look, "steps"), i);
 	const json_t *count = json_array_get(json_get_array(look, "counts"), i);
@@ -172,8 +171,7 @@ static void group_take_look(struct group_pace *w, const json_t *look, size_t i, 
 		.last = json_integer_value(last) };
 }
 
-/* --- comparisons --------------------------------------------------------------------------------
- */
+/* --- comparisons --- */
 
 static void group_compare_role(struct speed_group *g, size_t role, uint64_t number, bool on_notice)
 {
@@ -185,14 +183,14 @@ static void group_compare_role(struct speed_group *g, size_t role, uint64_t numb
 	for (int i = 0; i < g->n_workers; i++) {
 		struct group_pace *w = &g->workers[i];
 		const struct group_look *look =
-			w->alive && w->role == role ? group_at(w, number) : NULL;
+			w->alive && w->role == role ? group_look_at(w, number) : NULL;
 
 		if (look)
 			g->all[n++] = (struct pace_worker){
 				.pace = &w->pace, .of = w, .count = look->count, .last = look->last
 			};
 	}
-	pace_look(g->all, n, window_ms, pace_moment_us(number, window_ms) / 1000);
+	pace_add_looks(g->all, n, window_ms, pace_moment_us(number, window_ms) / 1000);
 	behind = pace_behind(g->all, n);
 	/* A host under load looks late, and its workers then seem to be ahead. */
 	g->apart[role] = g->apart[role] || behind < 0 || behind > 1;
@@ -210,9 +208,9 @@ static void group_compare_role(struct speed_group *g, size_t role, uint64_t numb
 	}
 }
 
-/* The first look that some host which will tell it has yet to tell; and the newest that was told.
- */
-static void group_told(struct speed_group *g, uint64_t *ret_until, uint64_t *ret_newest)
+/* *ret_until: the first look that a host which does not rest has not sent yet. *ret_newest: the
+ * newest that any host has sent. */
+static void group_received(struct speed_group *g, uint64_t *ret_until, uint64_t *ret_newest)
 {
 	*ret_until = UINT64_MAX;
 	*ret_newest = 0;
@@ -234,7 +232,7 @@ static void group_compare(struct speed_group *g, bool on_notice)
 {
 	uint64_t until, newest;
 
-	group_told(g, &until, &newest);
+	group_received(g, &until, &newest);
 	if (!newest)
 		return;
 	if (!g->next || g->next > newest + STEP_WINDOW_LOOKS)
@@ -246,7 +244,7 @@ static void group_compare(struct speed_group *g, bool on_notice)
 			group_compare_role(g, role, g->next, on_notice);
 }
 
-int speed_group_hear(struct speed_group *g, int first_rank, int n, const json_t *steps,
+int speed_group_receive(struct speed_group *g, int first_rank, int n, const json_t *steps,
 	uint64_t now_us, bool on_notice, struct error *err)
 {
 	const json_t *looks = json_get_array(steps, "looks"), *look;
@@ -264,7 +262,7 @@ int speed_group_hear(struct speed_group *g, int first_rank, int n, const json_t 
 		if (!w)
 			continue;
 		json_array_foreach (looks, i, look)
-			group_take_look(w, look, (size_t)k, most);
+			group_add_look(w, look, (size_t)k, most);
 		w->rests = json_get_bool(steps, "rests", false);
 	}
 	group_compare(g, on_notice);

@@ -9,8 +9,8 @@
 
 /*
  * Looks at the steps of all workers by a timer, where speed.straggler or speed.pattern asks for it:
- * at the moments of pace.h, by this host's clock, or that of the host that leads the group, which
- * compares the workers of all hosts (hosts.c).
+ * at the moments of pace.h, by the clock of this host, or of the group's head, which compares the
+ * workers of all hosts (speed_hosts.c).
  */
 
 bool speed_watches(const struct supervisor *sv)
@@ -104,7 +104,7 @@ static bool watch_apart(struct speed *sp, const struct watch_role *r)
 }
 
 /* Notes where each worker of the role is, and how far it is behind. */
-static void watch_gather(struct speed *sp, const struct spec_role *role, struct watch_role *r)
+static void watch_collect_role(struct speed *sp, const struct spec_role *role, struct watch_role *r)
 {
 	r->n = 0;
 	for (int i = 0; i < supervisor_n_workers(sp->sv); i++) {
@@ -118,7 +118,7 @@ static void watch_gather(struct speed *sp, const struct spec_role *role, struct 
 				.pace = &s->pace, .of = w, .count = steps.count, .last = steps.last
 			};
 	}
-	pace_look(r->all, r->n, speed_window_ms(sp), loop_now_ms());
+	pace_add_looks(r->all, r->n, speed_window_ms(sp), loop_now_ms());
 }
 
 static void watch_report(
@@ -133,7 +133,7 @@ static void watch_report(
 		"%s %s", worker_name(w), text);
 }
 
-static void watch_compare(struct speed *sp, struct watch_role *r, bool together)
+static void watch_name_stragglers(struct speed *sp, struct watch_role *r, bool together)
 {
 	char text[128];
 
@@ -149,11 +149,11 @@ static void watch_compare(struct speed *sp, struct watch_role *r, bool together)
 	}
 }
 
-static void watch_role(struct speed *sp, size_t role, struct watch_role *r)
+static void watch_compare_role(struct speed *sp, size_t role, struct watch_role *r)
 {
 	int attempt = supervisor_attempt(sp->sv);
 
-	watch_gather(sp, &supervisor_spec(sp->sv)->roles[role], r);
+	watch_collect_role(sp, &supervisor_spec(sp->sv)->roles[role], r);
 	if (!r->n)
 		return;
 	if (sp->apart[role] != attempt && watch_apart(sp, r))
@@ -161,12 +161,12 @@ static void watch_role(struct speed *sp, size_t role, struct watch_role *r)
 	r->n = pace_known(r->all, r->n, speed_window_ms(sp));
 	if (supervisor_spec(sp->sv)->speed.straggler != SPEC_UNSET && r->n &&
 		!supervisor_on_notice(sp->sv))
-		watch_compare(sp, r, sp->apart[role] != attempt);
+		watch_name_stragglers(sp, r, sp->apart[role] != attempt);
 }
 
 /* --- the timer --- */
 
-static void watch_look(void *arg)
+static void watch_on_timer(void *arg)
 {
 	struct speed *sp = arg;
 	struct supervisor *sv = sp->sv;
@@ -186,11 +186,11 @@ static void watch_look(void *arg)
 	if (!any) /* the next start arms the timer */
 		return;
 	watch_arm(sp);
-	if (supervisor_group(sv)->state != GROUP_RUNNING || speed_hosts_look(sp, moment))
+	if (supervisor_group(sv)->state != GROUP_RUNNING || speed_hosts_send_looks(sp, moment))
 		return;
 	r.all = calloc(n, sizeof(*r.all));
 	for (size_t i = 0; r.all && i < supervisor_spec(sv)->n_roles; i++)
-		watch_role(sp, i, &r);
+		watch_compare_role(sp, i, &r);
 	free(r.all);
 }
 
@@ -220,13 +220,13 @@ void speed_watch_ended(struct speed *sp, const struct worker *w, struct speed_wo
 int speed_watch_new(struct speed *sp, struct error *err)
 {
 	const char *pattern = supervisor_spec(sp->sv)->speed.pattern;
-
 	size_t n = supervisor_spec(sp->sv)->n_roles;
 
 	sp->apart = malloc(n * sizeof(*sp->apart));
 	for (size_t i = 0; sp->apart && i < n; i++)
 		sp->apart[i] = -1;
-	if (!sp->apart || loop_timer_new(supervisor_loop(sp->sv), watch_look, sp, &sp->timer) < 0)
+	if (!sp->apart ||
+		loop_timer_new(supervisor_loop(sp->sv), watch_on_timer, sp, &sp->timer) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
 	if (pattern && regcomp(&sp->pattern, pattern, REG_EXTENDED))
 		return error_field(err, -EINVAL, "speed.pattern",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/speed/batch.h"
-#include "agent/speed/group.h"
+#include "agent/speed/speed_group.h"
 
 #include "tests/unit/child.h"
 
@@ -66,17 +66,18 @@ static void end(void)
 	speed_group_free(s.g);
 }
 
-static void hear(int host, json_t *steps)
+static void receive(int host, json_t *steps)
 {
 	uint64_t now_us = pace_moment_us(FIRST + s.now, WINDOW_MS);
 	struct error err = { 0 };
 
-	ck_assert_msg(speed_group_hear(s.g, host * s.each, s.each, steps, now_us, false, &err) == 0,
+	ck_assert_msg(
+		speed_group_receive(s.g, host * s.each, s.each, steps, now_us, false, &err) == 0,
 		"%s", err.text);
 	json_decref(steps);
 }
 
-static void tell(int host, json_t *steps)
+static void send_steps(int host, json_t *steps)
 {
 	size_t i;
 	json_t *one;
@@ -89,7 +90,7 @@ static void tell(int host, json_t *steps)
 	if (s.cut[host])
 		return;
 	json_array_foreach (s.waits[host], i, one)
-		hear(host, json_incref(one));
+		receive(host, json_incref(one));
 	json_array_clear(s.waits[host]);
 }
 
@@ -106,7 +107,7 @@ static void look(int host, uint64_t number, int64_t step)
 	steps = batch_add(
 		&s.batches[host], FIRST + number, s.counts[host], s.last[host], (size_t)s.each);
 	if (steps)
-		tell(host, steps);
+		send_steps(host, steps);
 }
 
 /* The step at that look of a host that begins its steps later by a part of one. */
@@ -136,7 +137,7 @@ static void ahead(int host, unsigned by)
 
 	for (unsigned i = 1; !steps; i++)
 		steps = batch_add(&s.batches[host], FIRST + s.now + by + i, &count, &last, 1);
-	hear(host, steps);
+	receive(host, steps);
 	s.cut[host] = true;
 }
 
@@ -175,7 +176,7 @@ START_TEST(the_late_one_of_hosts_with_long_steps_is_named)
 END_TEST
 
 /* A window that has no more than a step holds all late looks of it or none: it says nothing. */
-START_TEST(steps_that_are_longer_than_the_window_name_nobody)
+START_TEST(steps_longer_than_the_window_name_no_worker)
 {
 	begin_with(1, 5);
 	run(0, 600, 70, 0.1);
@@ -184,7 +185,7 @@ START_TEST(steps_that_are_longer_than_the_window_name_nobody)
 }
 END_TEST
 
-START_TEST(equal_hosts_are_not_named_and_tell_little)
+START_TEST(equal_hosts_are_not_named_and_send_little)
 {
 	begin(8);
 	run(0, 300, 0.7, 0);
@@ -223,11 +224,11 @@ START_TEST(a_host_that_stands_still_is_named)
 }
 END_TEST
 
-/* All pause and go on, in any order of what is heard. */
-START_TEST(hosts_at_rest_tell_nothing_and_none_is_slow_when_they_go_on)
+/* All pause and go on, in any order of their messages. */
+START_TEST(hosts_at_rest_send_nothing_and_none_is_slow_when_they_go_on)
 {
 	unsigned now = 0;
-	int told;
+	int sent;
 
 	begin(1);
 	for (int pause = 0; pause < 6; pause++) {
@@ -236,11 +237,11 @@ START_TEST(hosts_at_rest_tell_nothing_and_none_is_slow_when_they_go_on)
 		for (int i = 0; i < 3 * BATCH_LOOKS; i++)
 			for (int host = 0; host < HOSTS; host++)
 				look(host, now + i, step_at(now, 0.1, 0));
-		told = s.messages;
+		sent = s.messages;
 		for (int i = 0; i < 100; i++)
 			for (int host = 0; host < HOSTS; host++)
 				look(host, now + 3 * BATCH_LOOKS + i, step_at(now, 0.1, 0));
-		ck_assert_int_eq(s.messages, told);
+		ck_assert_int_eq(s.messages, sent);
 		now += 3 * BATCH_LOOKS + 100;
 	}
 	run(now, now + 90, 0.1, 0.5);
@@ -249,8 +250,8 @@ START_TEST(hosts_at_rest_tell_nothing_and_none_is_slow_when_they_go_on)
 }
 END_TEST
 
-/* The head waits for a host whose link is cut, for as long as it keeps what the others tell. */
-START_TEST(what_comes_late_over_a_link_names_nobody)
+/* The head waits for a host whose link is cut, for as long as it keeps the looks of the others. */
+START_TEST(looks_that_come_late_over_a_link_name_no_worker)
 {
 	begin(1);
 	run(0, 80, 0.2, 0);
@@ -265,8 +266,8 @@ START_TEST(what_comes_late_over_a_link_names_nobody)
 }
 END_TEST
 
-/* A host under load looks late: its workers seem to be ahead. */
-START_TEST(a_host_that_looks_late_names_nobody)
+/* A host under load reads the steps late: its workers seem to be ahead. */
+START_TEST(late_looks_of_a_host_name_no_worker)
 {
 	begin(1);
 	for (unsigned n = 0; n < 180; n++)
@@ -281,7 +282,7 @@ START_TEST(a_host_that_looks_late_names_nobody)
 }
 END_TEST
 
-START_TEST(a_worker_that_starts_again_begins_anew)
+START_TEST(a_restarted_worker_is_compared_from_its_start)
 {
 	begin(1);
 	run(0, 90, 0.3, 0.5);
@@ -310,7 +311,7 @@ START_TEST(a_clock_that_is_set_back_costs_no_more_than_a_window)
 }
 END_TEST
 
-/* Nobody waits for a host whose clock is far ahead. */
+/* The head does not wait for a host whose clock is far ahead. */
 START_TEST(a_clock_that_is_set_ahead_keeps_none_from_being_named)
 {
 	begin(1);
@@ -322,7 +323,6 @@ START_TEST(a_clock_that_is_set_ahead_keeps_none_from_being_named)
 }
 END_TEST
 
-/* A worker of which nothing is known is not waited for. */
 START_TEST(a_worker_without_looks_is_not_waited_for)
 {
 	struct error err = { 0 };
@@ -330,7 +330,7 @@ START_TEST(a_worker_without_looks_is_not_waited_for)
 
 	begin(1);
 	s.cut[7] = true;
-	ck_assert_int_eq(speed_group_hear(s.g, 7, 1, none, 0, false, &err), 0);
+	ck_assert_int_eq(speed_group_receive(s.g, 7, 1, none, 0, false, &err), 0);
 	json_decref(none);
 	run(0, 90, 0.3, 0.5);
 	ck_assert_str_eq(s.news, "+5 ");
@@ -338,8 +338,8 @@ START_TEST(a_worker_without_looks_is_not_waited_for)
 }
 END_TEST
 
-/* How the head takes looks of the two workers from rank 3 on, with these steps and counts. */
-static int hear_looks(int looks, const char *steps, const char *counts)
+/* The head receives looks at the two workers from rank 3 on, with these steps and counts. */
+static int receive_looks(int looks, const char *steps, const char *counts)
 {
 	struct error err = { 0 };
 	json_t *list = json_array(), *p;
@@ -351,7 +351,7 @@ static int hear_looks(int looks, const char *steps, const char *counts)
 				json_loads(steps, 0, NULL), "counts", json_loads(counts, 0, NULL)));
 	p = json_pack("{s:o, s:b}", "looks", list, "rests", 0);
 	ck_assert_ptr_nonnull(p);
-	r = speed_group_hear(s.g, 3, 2, p, 0, false, &err);
+	r = speed_group_receive(s.g, 3, 2, p, 0, false, &err);
 	json_decref(p);
 	return r;
 }
@@ -359,34 +359,34 @@ static int hear_looks(int looks, const char *steps, const char *counts)
 START_TEST(messages_about_other_workers_or_of_more_looks_break_the_protocol)
 {
 	begin(1);
-	ck_assert_int_eq(hear_looks(BATCH_LOOKS, "[1, -1]", "[2, 0]"), 0);
-	ck_assert_int_eq(hear_looks(BATCH_LOOKS + 1, "[1, -1]", "[2, 0]"), -EPROTO);
-	ck_assert_int_eq(hear_looks(1, "[1, 1, 1]", "[2, 2]"), -EPROTO);
-	ck_assert_int_eq(hear_looks(1, "[1]", "[2, 2]"), -EPROTO);
-	ck_assert_int_eq(hear_looks(1, "[1, 1]", "[2]"), -EPROTO);
-	ck_assert_int_eq(hear_looks(1, "[1, 1]", "[2, -2]"), -EPROTO);
-	ck_assert_int_eq(hear_looks(1, "[1, \"1\"]", "[2, 2]"), -EPROTO);
+	ck_assert_int_eq(receive_looks(BATCH_LOOKS, "[1, -1]", "[2, 0]"), 0);
+	ck_assert_int_eq(receive_looks(BATCH_LOOKS + 1, "[1, -1]", "[2, 0]"), -EPROTO);
+	ck_assert_int_eq(receive_looks(1, "[1, 1, 1]", "[2, 2]"), -EPROTO);
+	ck_assert_int_eq(receive_looks(1, "[1]", "[2, 2]"), -EPROTO);
+	ck_assert_int_eq(receive_looks(1, "[1, 1]", "[2]"), -EPROTO);
+	ck_assert_int_eq(receive_looks(1, "[1, 1]", "[2, -2]"), -EPROTO);
+	ck_assert_int_eq(receive_looks(1, "[1, \"1\"]", "[2, 2]"), -EPROTO);
 	end();
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("group");
-	TCase *t = tcase_create("group");
+	Suite *suite = suite_create("speed_group");
+	TCase *t = tcase_create("speed_group");
 	SRunner *r;
 	int failed;
 
 	tcase_add_loop_test(t, the_late_one_of_hosts_that_wait_for_each_other_is_named, 0, 4);
 	tcase_add_loop_test(t, the_late_one_of_hosts_with_long_steps_is_named, 0, 8);
-	tcase_add_test(t, steps_that_are_longer_than_the_window_name_nobody);
-	tcase_add_test(t, equal_hosts_are_not_named_and_tell_little);
+	tcase_add_test(t, steps_longer_than_the_window_name_no_worker);
+	tcase_add_test(t, equal_hosts_are_not_named_and_send_little);
 	tcase_add_test(t, a_host_that_makes_fewer_steps_is_named);
 	tcase_add_test(t, a_host_that_stands_still_is_named);
-	tcase_add_test(t, hosts_at_rest_tell_nothing_and_none_is_slow_when_they_go_on);
-	tcase_add_test(t, what_comes_late_over_a_link_names_nobody);
-	tcase_add_test(t, a_host_that_looks_late_names_nobody);
-	tcase_add_test(t, a_worker_that_starts_again_begins_anew);
+	tcase_add_test(t, hosts_at_rest_send_nothing_and_none_is_slow_when_they_go_on);
+	tcase_add_test(t, looks_that_come_late_over_a_link_name_no_worker);
+	tcase_add_test(t, late_looks_of_a_host_name_no_worker);
+	tcase_add_test(t, a_restarted_worker_is_compared_from_its_start);
 	tcase_add_test(t, a_clock_that_is_set_back_costs_no_more_than_a_window);
 	tcase_add_test(t, a_clock_that_is_set_ahead_keeps_none_from_being_named);
 	tcase_add_test(t, a_worker_without_looks_is_not_waited_for);
