@@ -50,7 +50,7 @@ static void dump_list_add(
 		.dir = logs_worker_dir(supervisor_logs(sv), w->local_rank),
 		.why = why,
 		.tail = dump_tail(sv, w) };
-	snprintf(d->name, sizeof(d->name), "%s:%d", w->role->name, w->index);
+	snprintf(d->name, sizeof(d->name), "%s", worker_name(w));
 }
 
 /* One dump, for the watchdog or for an operator. */
@@ -237,8 +237,8 @@ void watchdog_save(struct watchdog *wd)
 		if (!watch || watch->found > first)
 			continue;
 		first = watch->found;
-		snprintf(why, sizeof(why), "%s:%d: %s", supervisor_worker(sv, i)->role->name,
-			supervisor_worker(sv, i)->index, watch->why);
+		snprintf(why, sizeof(why), "%s: %s", worker_name(supervisor_worker(sv, i)),
+			watch->why);
 	}
 	n = watchdog_places(wd, places);
 	wd->hosts_saving = limit > 0 && features_save_hosts(sv, why);
