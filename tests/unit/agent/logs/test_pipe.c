@@ -6,7 +6,6 @@
 #include <check.h>
 #include <errno.h>
 #include <signal.h>
-#include <time.h>
 
 static struct logtest t;
 static struct console *console;
@@ -48,12 +47,26 @@ static void on_vanished(void *arg, int rank, const char *path)
 {
 }
 
+/* One turn of the loop, in which time passes. */
+static void turn(void)
+{
+	loop_pass(t.loop, 10);
+	loop_run_once(t.loop, false);
+}
+
+#define UNTIL(cond)             \
+	do {                    \
+		while (!(cond)) \
+			turn(); \
+	} while (0)
+
 static void setup(void)
 {
 	const struct tee_hooks hooks = { on_tee_vanished, on_progress, NULL };
 	int fds[2];
 
 	logtest_init(&t);
+	loop_freeze();
 	signal(SIGPIPE, SIG_IGN);
 	logtest_pipe(&in, &fds[0]);
 	fds[1] = fds[0];
@@ -111,7 +124,7 @@ START_TEST(a_workers_end_is_an_ordinary_blocking_pipe)
 	ck_assert_int_eq(fcntl(worker, F_GETFL) & O_NONBLOCK, 0);
 	ck_assert(fcntl(worker, F_GETFD) & FD_CLOEXEC);
 	logtest_say(worker, "one\ntwo");
-	LOGTEST_UNTIL(&t, file_has("stdout.log", "two"));
+	UNTIL(file_has("stdout.log", "two"));
 	ck_assert_str_eq(text, "one\ntwo");
 }
 END_TEST
@@ -124,7 +137,7 @@ START_TEST(lines_reach_file_with_and_console_without_stamps)
 	logtest_say(worker, "one\n");
 	logtest_say(worker, "two\n");
 	while (!strstr(shown, "two\n")) {
-		loop_run_once(t.loop, true);
+		turn();
 		strcat(shown, logtest_console(in));
 	}
 	ck_assert_str_eq(shown, "w:one\nw:two\n");
@@ -148,7 +161,7 @@ START_TEST(the_console_follows_over_rotation)
 	}
 	shown[0] = '\0';
 	while (!strstr(shown, "line 999\n")) {
-		loop_run_once(t.loop, true);
+		turn();
 		strcpy(shown + n, logtest_console(in));
 		n += strlen(shown + n);
 	}
@@ -175,7 +188,7 @@ static void write_much(size_t bytes)
 		if (write(worker, block, sizeof(block)) > 0)
 			n += sizeof(block);
 		else
-			loop_run_once(t.loop, true);
+			turn();
 	}
 }
 
@@ -193,9 +206,9 @@ START_TEST(a_full_disk_never_holds_the_worker_up)
 	ck_assert_int_eq(full_events, 1);
 	ck_assert_int_eq(free_events, 0);
 	ck_assert_int_eq(ftruncate(fill, 0), 0);
-	LOGTEST_UNTIL(&t, free_events == 1);
+	UNTIL(free_events == 1);
 	logtest_say(worker, "on again\n");
-	LOGTEST_UNTIL(&t, file_has("disk/stdout.log", "on again\n"));
+	UNTIL(file_has("disk/stdout.log", "on again\n"));
 	ck_assert_ptr_nonnull(strstr(text, "bytes of this log were lost while the disk was full"));
 	ck_assert_int_eq(full_events, 1);
 	close(fill);
@@ -214,7 +227,7 @@ START_TEST(without_a_file_a_slow_console_loses_nothing)
 
 			for (; (p = strchr(p, '\n')); p++)
 				lines++;
-			loop_run_once(t.loop, true);
+			turn();
 		}
 	}
 	while (lines < 20000) {
@@ -222,45 +235,33 @@ START_TEST(without_a_file_a_slow_console_loses_nothing)
 
 		for (; (p = strchr(p, '\n')); p++)
 			lines++;
-		loop_run_once(t.loop, false);
+		turn();
 	}
 	ck_assert_uint_eq(lines, 20000);
 }
 END_TEST
 
-/* The agent does not run, as on a suspended or overloaded machine. */
-static void stand_still(int ms)
-{
-	struct timespec left = { ms / 1000, ms % 1000 * 1000000L };
-
-	while (nanosleep(&left, &left) < 0)
-		;
-}
-
 START_TEST(without_a_file_nothing_is_lost_where_the_agent_itself_stood_still)
 {
 	static const char line[] = "0123456789012345678901234567890123456789\n";
-	size_t written = 0, lines = 0, idle = 0;
+	size_t written = 0, lines = 0;
 
 	open_pipe(NULL, false, 0, true);
 	ck_assert_int_eq(fcntl(worker, F_SETFL, O_NONBLOCK), 0);
-	/* Writes until both pipes and the buffers between them are full. */
-	while (idle < 3) {
-		bool more = write(worker, line, sizeof(line) - 1) > 0;
-
-		written += more;
-		idle = more ? 0 : idle + 1;
-		if (!more)
-			loop_run_once(t.loop, true);
-	}
 	for (int i = 0; i < 4; i++) {
-		stand_still(LOG_PIPE_STALL_MS + 100);
-		loop_run_once(t.loop, false);
-		while (write(worker, line, sizeof(line) - 1) > 0)
-			written++;
+		/* Writes until both pipes and the buffers between them are full, and the agent has
+		 * seen that the console takes nothing. */
+		for (int idle = 0; idle < 20; idle++) {
+			for (; write(worker, line, sizeof(line) - 1) > 0; idle = 0)
+				written++;
+			turn();
+		}
+		/* The agent does not run, as on a suspended or overloaded machine. */
+		loop_pass(t.loop, LOG_PIPE_STALL_MS + 100);
+		for (int k = 0; k < 3; k++)
+			loop_run_once(t.loop, false);
 		for (const char *p = logtest_console(in); (p = strchr(p, '\n')); p++)
 			lines++;
-		loop_run_once(t.loop, false);
 	}
 	while (lines < written) {
 		const char *p = logtest_console(in);
@@ -268,7 +269,7 @@ START_TEST(without_a_file_nothing_is_lost_where_the_agent_itself_stood_still)
 		ck_assert_ptr_null(strstr(p, "bytes were lost"));
 		for (; (p = strchr(p, '\n')); p++)
 			lines++;
-		loop_run_once(t.loop, false);
+		turn();
 	}
 	ck_assert_uint_eq(lines, written);
 }
@@ -286,7 +287,7 @@ START_TEST(without_a_file_a_console_that_stands_still_loses_lines_and_says_so)
 	ck_assert_uint_ge(loop_now_ms() - before, LOG_PIPE_STALL_MS);
 	ck_assert_uint_lt(loop_now_ms() - before, 1000 * LOG_PIPE_STALL_MS);
 	while (!(note = logtest_line(in, "w:elasticd: ")))
-		loop_run_once(t.loop, false);
+		turn();
 	ck_assert_ptr_nonnull(strstr(note, "bytes were lost while the console stood still\n"));
 	/* The end of the stream is kept for reports. */
 	ck_assert_ptr_nonnull(log_pipe_recent(pipe_, &len));
