@@ -37,7 +37,7 @@ struct out {
 	bool reported_full; /* the callback knows that the device is full */
 	char *data;
 	size_t start, end, room;
-	uint64_t put, done, progress;
+	uint64_t put, done;
 	const void *open; /* source of the unfinished line on the console */
 	struct loop_fd *writable;
 	struct loop_timer *retry;
@@ -113,7 +113,6 @@ static void out_flush(struct out *o)
 		if (n > 0) {
 			o->start += n;
 			o->done += n;
-			o->progress++;
 			o->reported_full = false;
 			continue;
 		}
@@ -374,11 +373,6 @@ uint64_t console_put_bytes(const struct console *c, int std)
 uint64_t console_done_bytes(const struct console *c, int std)
 {
 	return out_of(c, std)->done;
-}
-
-uint64_t console_progress(const struct console *c, int std)
-{
-	return out_of(c, std)->progress;
 }
 
 void console_trim(struct console *c)

@@ -55,12 +55,9 @@ void console_flush(struct console *c);
 void console_want_empty(struct console *c);
 
 /* Bytes put, and bytes written (or given up), so far: put bytes are out once the second number has
- * reached the first. */
+ * reached the first. A reader that takes nothing leaves the second as it is. */
 uint64_t console_put_bytes(const struct console *c, int std);
 uint64_t console_done_bytes(const struct console *c, int std);
-/* A counter that grows whenever the reader took something; a reader that has stopped leaves it as
- * it is. */
-uint64_t console_progress(const struct console *c, int std);
 
 /* Frees the buffers that are empty. */
 void console_trim(struct console *c);

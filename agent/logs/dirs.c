@@ -148,12 +148,11 @@ void log_dirs_read_worker(const char *dir, int local_rank, struct log_worker_inf
 		log_fs_read(path, WORKER_MAX, &text, &len) == 0)
 		j = json_loadb(text, len, 0, NULL);
 	if (json_is_object(j)) {
-		int stamped = 0, merged = 0;
+		int stamped = 0;
 
-		json_unpack(j, "{s?s, s?i, s?i, s?b, s?b}", "role", &role, "index", &ret->index,
-			"rank", &ret->rank, "stamped", &stamped, "merged", &merged);
+		json_unpack(j, "{s?s, s?i, s?i, s?b}", "role", &role, "index", &ret->index, "rank",
+			&ret->rank, "stamped", &stamped);
 		ret->stamped = stamped;
-		ret->merged = merged;
 	}
 	snprintf(ret->role, sizeof(ret->role), "%s", role);
 }
@@ -186,7 +185,8 @@ void log_dirs_move_error_file(const char *path)
 	}
 }
 
-int log_dirs_attempt_number(const char *name)
+/* N of "attempt_N", else -1. */
+static int attempt_number(const char *name)
 {
 	uint64_t n;
 
@@ -203,10 +203,25 @@ int log_dirs_last_attempt(const char *run_dir)
 	if (log_fs_names(run_dir, &names) < 0)
 		return -1;
 	for (char **name = names; *name; name++) {
-		int n = log_dirs_attempt_number(*name);
+		int n = attempt_number(*name);
 
-		if (n > last)
-			last = n;
+		last = n > last ? n : last;
 	}
 	return last;
+}
+
+int log_dirs_next_attempt(const char *run_dir, int after)
+{
+	_cleanup_strings_ char **names = NULL;
+	int next = -1;
+
+	if (log_fs_names(run_dir, &names) < 0)
+		return -1;
+	for (char **name = names; *name; name++) {
+		int n = attempt_number(*name);
+
+		if (n > after && (next < 0 || n < next))
+			next = n;
+	}
+	return next;
 }

@@ -31,7 +31,8 @@ struct log_worker_info {
 
 /* Replaces <dir>/worker.json. Returns 0 or a negative errno. */
 _must_check_ int log_dirs_write_worker(const char *dir, const struct log_worker_info *info);
-/* Reads <dir>/worker.json. Without one: role "worker", and local_rank for all numbers. */
+/* Reads all of <dir>/worker.json but merged. Without one: role "worker", and local_rank for all
+ * numbers. */
 void log_dirs_read_worker(const char *dir, int local_rank, struct log_worker_info *ret);
 
 /* Opens for appending, 0640, never through a link. Returns a descriptor or a negative errno. */
@@ -40,8 +41,6 @@ _must_check_ int log_dirs_open_append(const char *path);
 /* Renames the error.json at path, which an earlier process wrote, to error.json.1, .2 and so on. */
 void log_dirs_move_error_file(const char *path);
 
-/* The largest N of <dir>/attempt_N, or -1. */
+/* The largest N of <run_dir>/attempt_N, and the smallest after a given one; -1: there is none. */
 int log_dirs_last_attempt(const char *run_dir);
-
-/* N of "attempt_N", else -1. */
-int log_dirs_attempt_number(const char *name);
+int log_dirs_next_attempt(const char *run_dir, int after);

@@ -189,7 +189,6 @@ int logs_new(
 		r = ranks_parse(&l->shown, opt->spec->filter, "logs.filter", err);
 		if (r < 0)
 			return r;
-		l->filtered = true;
 	}
 	r = make_files(l, err);
 	if (r < 0)

@@ -40,9 +40,9 @@ struct log_pipe {
 	bool closing; /* hand over the rest, whether there is room or not */
 	uint64_t dropped;
 	/* Of the console, since it had no room: */
-	uint64_t progress;   /* tee_progress() at the last check */
-	uint64_t checked_ms; /* 0: it has room */
-	uint64_t still_ms;   /* without progress */
+	uint64_t console_bytes; /* tee_console_bytes() at the last check */
+	uint64_t checked_ms;	/* 0: it has room */
+	uint64_t still_ms;	/* in which it took nothing */
 	char *recent;
 	size_t recent_len;
 	bool recent_cut; /* its first line lacks its start */
@@ -129,7 +129,7 @@ static void pipe_resume_console(struct log_pipe *p)
  * it has room, and, once it has stalled, to drop them. */
 static bool pipe_may_read(struct log_pipe *p)
 {
-	uint64_t now, progress, passed;
+	uint64_t now, bytes, passed;
 
 	if (p->file || !p->tee || p->closing)
 		return true;
@@ -138,9 +138,9 @@ static bool pipe_may_read(struct log_pipe *p)
 		return true;
 	}
 	now = loop_now_ms();
-	progress = tee_progress(p->tee);
-	if (!p->checked_ms || progress != p->progress) {
-		p->progress = progress;
+	bytes = tee_console_bytes(p->tee);
+	if (!p->checked_ms || bytes != p->console_bytes) {
+		p->console_bytes = bytes;
 		p->still_ms = 0;
 		p->stalled = false;
 	} else {

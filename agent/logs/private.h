@@ -27,7 +27,6 @@ struct log_stream {
 struct log_worker {
 	int rank, local_rank;
 	char *dir; /* NULL: without files */
-	bool ended, stamped, merged;
 	struct log_plan plan;
 	struct log_stream std[2];
 };
@@ -35,11 +34,10 @@ struct log_worker {
 struct logs {
 	struct loop *loop;
 	struct logs_options opt;
-	struct ranks shown;
-	bool filtered; /* shown is set */
-	bool full;     /* the disk, as last reported by logs_on_full() */
-	bool was_full; /* at any time */
-	char *run_dir; /* NULL: no files */
+	struct ranks shown; /* on the console, where the specification has a filter */
+	bool full;	    /* the disk, as last reported by logs_on_full() */
+	bool was_full;	    /* at any time */
+	char *run_dir;	    /* NULL: no files */
 	int run_lock;
 	char *attempt_dir;
 	struct console *console;
@@ -55,6 +53,8 @@ struct logs {
 extern const char *const logs_stream_names[]; /* "stdout", "stderr" */
 
 struct log_worker *logs_find_worker(const struct logs *l, int local_rank);
+/* True when stdout.log holds both streams. */
+bool logs_is_merged(const struct log_worker *w);
 /* Ends the worker's logs, unless that was done, and frees them. */
 void logs_drop_worker(struct logs *l, int local_rank);
 

@@ -271,23 +271,6 @@ static void scan_logs(struct log_reader *r)
 	}
 }
 
-/* The number of the attempt after the present one, or -1. */
-static int next_attempt(const struct log_reader *r)
-{
-	_cleanup_strings_ char **names = NULL;
-	int next = -1;
-
-	if (log_fs_names(r->run_dir, &names) < 0)
-		return -1;
-	for (char **name = names; *name; name++) {
-		int n = log_dirs_attempt_number(*name);
-
-		if (n > r->attempt && (next < 0 || n < next))
-			next = n;
-	}
-	return next;
-}
-
 /* Does one piece of work on one log. */
 static void step_view(struct log_reader *r, struct log_view *v, uint64_t now)
 {
@@ -387,7 +370,8 @@ static void finish_views(struct log_reader *r, bool over)
 /* Called with all logs at their ends. Returns true when there is more to read now. */
 static bool reader_continue(struct log_reader *r, bool *ret_last)
 {
-	int next = r->follow && !r->one_attempt ? next_attempt(r) : -1;
+	int next =
+		r->follow && !r->one_attempt ? log_dirs_next_attempt(r->run_dir, r->attempt) : -1;
 
 	r->history = false;
 	if (next >= 0 && !r->leaving) {
@@ -507,7 +491,7 @@ static int open_run(struct log_reader *r, struct error *err)
 	if (!r->one_attempt) {
 		/* A viewer that follows from a given time gets all attempts since then. */
 		r->attempt = r->follow && r->rules.since_us >= 0
-				     ? next_attempt(r)
+				     ? log_dirs_next_attempt(r->run_dir, r->attempt)
 				     : log_dirs_last_attempt(r->run_dir);
 		if (r->attempt < 0 && !r->follow)
 			return error_set(err, -ENOENT, "%s: no logs", r->run_dir);

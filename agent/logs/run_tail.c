@@ -53,10 +53,10 @@ json_t *logs_tail(struct logs *l, int local_rank, int std, int n)
 	const char *recent;
 	size_t len;
 
-	if (w && w->merged)
+	if (w && logs_is_merged(w))
 		std = 0;
 	if (w && w->std[std].path) {
-		lines = tail_of_file(&w->std[std], w->stamped, n);
+		lines = tail_of_file(&w->std[std], l->opt.spec->timestamps, n);
 	} else if (w && w->std[std].pipe) {
 		recent = log_pipe_recent(w->std[std].pipe, &len);
 		lines = log_tail_of(recent, len, true, false, n, TAIL_LINE_BYTES);
@@ -64,14 +64,14 @@ json_t *logs_tail(struct logs *l, int local_rank, int std, int n)
 	return lines ? lines : json_array();
 }
 
-static char *last_line_of(const struct log_worker *w, int std)
+static char *last_line_of(const struct logs *l, const struct log_worker *w, int std)
 {
 	_cleanup_log_fd_ int fd = -1;
 
 	if (!w->std[std].path)
 		return NULL;
 	fd = log_fs_open(w->std[std].path, O_RDONLY, 0);
-	return fd < 0 ? NULL : log_tail_last(fd, w->stamped, 200);
+	return fd < 0 ? NULL : log_tail_last(fd, l->opt.spec->timestamps, 200);
 }
 
 char *logs_last_line(struct logs *l, int local_rank)
@@ -90,6 +90,6 @@ char *logs_last_line(struct logs *l, int local_rank)
 		    (st[0].st_size == 0 || st[1].st_mtim.tv_sec > st[0].st_mtim.tv_sec ||
 			    (st[1].st_mtim.tv_sec == st[0].st_mtim.tv_sec &&
 				    st[1].st_mtim.tv_nsec > st[0].st_mtim.tv_nsec));
-	line = last_line_of(w, err_newer);
-	return line ? line : last_line_of(w, !err_newer);
+	line = last_line_of(l, w, err_newer);
+	return line ? line : last_line_of(l, w, !err_newer);
 }

@@ -539,9 +539,9 @@ bool tee_has_room(const struct tee_stream *s)
 	return !s->to_console || console_has_room(s->tee->console, s->std);
 }
 
-uint64_t tee_progress(const struct tee_stream *s)
+uint64_t tee_console_bytes(const struct tee_stream *s)
 {
-	return s->to_console ? console_progress(s->tee->console, s->std) : 0;
+	return s->to_console ? console_done_bytes(s->tee->console, s->std) : 0;
 }
 
 void tee_end(struct tee_stream *s)

@@ -62,8 +62,8 @@ void tee_next(struct tee_stream *s, int fd);
 /* Hands over bytes directly, whether the console has room or not. */
 void tee_feed(struct tee_stream *s, const char *data, size_t len);
 bool tee_has_room(const struct tee_stream *s);
-/* A counter that changes whenever the stream's console took something. */
-uint64_t tee_progress(const struct tee_stream *s);
+/* Changes whenever the stream's console took something. */
+uint64_t tee_console_bytes(const struct tee_stream *s);
 /* The stream's worker is gone. Reads the rest of the file, completes the last line, and then frees
  * the stream. */
 void tee_end(struct tee_stream *s);

@@ -30,7 +30,6 @@ static void worker_end(struct log_worker *w)
 		s->tee = NULL;
 		s->index = log_index_free(s->index);
 	}
-	w->ended = true;
 }
 
 static void worker_free(struct log_worker *w)
@@ -42,6 +41,11 @@ static void worker_free(struct log_worker *w)
 	}
 	free(w->dir);
 	free(w);
+}
+
+bool logs_is_merged(const struct log_worker *w)
+{
+	return w->plan.std[1].sink == LOG_SINK_STDOUT;
 }
 
 struct log_worker *logs_find_worker(const struct logs *l, int local_rank)
@@ -88,7 +92,7 @@ void logs_worker_ended(struct logs *l, int local_rank)
 {
 	struct log_worker *w = logs_find_worker(l, local_rank);
 
-	if (w && !w->ended)
+	if (w)
 		worker_end(w);
 }
 
@@ -98,7 +102,7 @@ static struct log_plan make_plan(const struct logs *l, int local_rank, bool file
 		.foreground = l->opt.foreground,
 		.files = files,
 		.use_console = l->console != NULL,
-		.shown = !l->filtered || ranks_contains(&l->shown, local_rank),
+		.shown = !l->opt.spec->filter || ranks_contains(&l->shown, local_rank),
 	};
 	struct log_plan plan;
 
@@ -117,8 +121,8 @@ static int make_rank_dir(struct logs *l, struct log_worker *w, const struct logs
 	struct log_worker_info info = { .index = worker->index,
 		.rank = worker->rank,
 		.local_rank = worker->local_rank,
-		.stamped = w->stamped,
-		.merged = w->merged };
+		.stamped = l->opt.spec->timestamps,
+		.merged = logs_is_merged(w) };
 	int r;
 
 	if (!l->attempt_dir)
@@ -166,7 +170,7 @@ static int stream_open_tee(struct logs *l, struct log_worker *w, int std, const 
 		.prefix = prefix,
 		.colour = wants_colour(),
 		.copy = plan->copy ? l->copies[std] : NULL,
-		.stamped = w->stamped && s->path,
+		.stamped = l->opt.spec->timestamps && s->path,
 		.path = direct ? s->path : NULL,
 	};
 	struct stat st = { 0 };
@@ -193,7 +197,7 @@ static int stream_open_pipe(
 	struct log_pipe_options opt = {
 		.path = s->path,
 		.rank = w->rank,
-		.timestamps = w->stamped,
+		.timestamps = spec->timestamps,
 		.max_size = spec->max_size,
 		.keep = spec->keep,
 		.compress = l->compress,
@@ -335,9 +339,7 @@ int logs_open_worker(
 	w = logs_add_worker(l, worker);
 	if (!w)
 		return error_set(err, -ENOMEM, "out of memory");
-	w->stamped = l->opt.spec->timestamps;
 	w->plan = make_plan(l, worker->local_rank, l->attempt_dir != NULL);
-	w->merged = w->plan.std[1].sink == LOG_SINK_STDOUT;
 	r = make_rank_dir(l, w, worker);
 	if (r == 0 && !w->dir)
 		w->plan = make_plan(l, worker->local_rank, false);
