@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/inotify.h>
 
-/* Limits for listing a directory and adding up its files. A run's tree has three levels; what
- * workers put there must not hold the agent up. */
+/* Limits for listing a directory and adding up its files. A run's tree has three levels;
+ * many files of a worker in it must not delay the agent. */
 enum { USAGE_DEPTH = 8, ENTRIES_MAX = 100000, ENTRIES_MS = 500 };
 
 /* One call with all that it needs, since its caller may have gone on. */

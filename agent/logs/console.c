@@ -343,7 +343,7 @@ void console_break(struct console *c, int std, const void *source)
 {
 	struct out *o = out_of(c, std);
 
-	if (!o->open || o->closed || (source && o->open != source))
+	if (o->open != source || o->closed)
 		return;
 	o->open = NULL;
 	if (!out_reserve(o, 1))

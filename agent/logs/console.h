@@ -45,7 +45,7 @@ bool console_is_tty(const struct console *c, int std);
 void console_put(struct console *c, int std, const void *source, const char *prefix,
 	size_t prefix_len, const char *data, size_t len, unsigned flags);
 
-/* Ends the unfinished line on the console, if it is source's (NULL: any source's). */
+/* Ends the unfinished line on the console, if it is source's. */
 void console_break(struct console *c, int std, const void *source);
 
 /* Writes as much as the reader takes without blocking. */

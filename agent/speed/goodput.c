@@ -32,13 +32,12 @@ struct goodput_worker {
 	uint64_t seen, stepped; /* number of the last attempt in which it ran; made steps */
 	int64_t begun_us;	/* its first process in that attempt */
 	int64_t ended_us, step_ended_us; /* of its last process; of the last that made steps */
-	/* Work that is done once and for all, by the numbers of its steps: from first to last, in
-	 * time_us. */
+	/* Work that counts: the steps from first to last, made in time_us. */
 	int64_t first, last, time_us;
 	bool numbered;
 };
 
-/* What workers lose in an attempt, each time the sum over n of them. */
+/* The time that workers lose in an attempt, as sums over n of them. */
 struct goodput_loss {
 	int n;
 	int64_t start_us, repeat_us;
@@ -94,8 +93,8 @@ static int64_t goodput_run_time(const struct goodput *g, int64_t us)
 	return g->n_clocks ? us - g->clocks[g->n_clocks - 1].ahead_us : us;
 }
 
-/* The same for one that was read before: as the clock was set then, which is the first setting that
- * makes sense. */
+/* The same for a time that was read earlier, maybe under an earlier setting of the clock: takes the
+ * first setting in whose time it lies. */
 static int64_t goodput_run_time_then(const struct goodput *g, int64_t us)
 {
 	int64_t t = us, from = g->begun_us;
@@ -137,7 +136,8 @@ static struct goodput_worker *goodput_worker(struct goodput *g, int i)
 	return &g->workers[i];
 }
 
-/* Takes from the work of w what begins with the step of that number. Returns how long it took. */
+/* w makes step first again: takes that step and all later ones from its work. Returns the time that
+ * they took. */
 static int64_t goodput_take_repeated(struct goodput_worker *w, int64_t first)
 {
 	double all = (double)w->last - (double)w->first + 1,
@@ -156,7 +156,7 @@ static int64_t goodput_take_repeated(struct goodput_worker *w, int64_t first)
 	return lost;
 }
 
-/* Whether the numbers of its steps say which steps they are. */
+/* True when numbers grow with the steps: then they say which steps were made. */
 static bool goodput_numbers_grow(const struct goodput_life *l)
 {
 	return l->first >= 0 && l->last >= l->first &&

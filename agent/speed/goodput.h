@@ -5,9 +5,9 @@
  * Goodput: where the time of a run has gone, from its events. Pure, and the same for the events of
  * a running job as for those of its earlier agents. elasticd-job(5) defines the parts.
  *
- * The group is always in one part; its time counts there. What single workers lose while the group
- * works (they start later, or again, or make steps again) is divided by the number of workers that
- * make steps, and moves from WORKING to another part when the attempt is over.
+ * The group is always in one part; its time counts there. While the group works, single workers
+ * may lose time (they start later, or again, or make steps again). When the attempt is over this
+ * time, divided by the number of workers that make steps, moves from WORKING to another part.
  *
  * All times are those of the clock. Where it was set, which an event says, later ones are shifted.
  */

@@ -53,7 +53,7 @@ static int64_t *pace_sorted(const struct pace_worker *all, size_t n)
 	return sorted;
 }
 
-void pace_add_looks(struct pace_worker *all, size_t n, uint64_t window_ms, uint64_t at_ms)
+void pace_add_looks(struct pace_worker *all, size_t n, uint64_t at_ms)
 {
 	int64_t *sorted = pace_sorted(all, n);
 

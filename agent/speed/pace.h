@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of one process. */
+/* The speed of one process. */
 struct pace {
 	struct step_window window;
 	struct straggler straggler;
@@ -29,16 +29,16 @@ struct pace_worker {
 	bool slow, over; /* pace_compare(): it is slow from now on; it is not any more */
 };
 
-/* When the look of that number is due, by the clock that all go by; the number of the first one
- * after a time of it. io.elasticd.Peer.Look defines them. */
+/* When look number is due, and the number of the first look after now_us; in a group by the head's
+ * clock. io.elasticd.Peer.Look defines them. */
 uint64_t pace_moment_us(uint64_t number, uint64_t window_ms);
 uint64_t pace_next(uint64_t now_us, uint64_t window_ms);
 
 /* Notes where each of n workers is, and how far it is behind the middle one. */
-void pace_add_looks(struct pace_worker *all, size_t n, uint64_t window_ms, uint64_t at_ms);
-/* How many steps the last one is behind the middle one; -1: some steps have no number. */
+void pace_add_looks(struct pace_worker *all, size_t n, uint64_t at_ms);
+/* By how many steps the last worker is behind the middle one; -1: some steps have no number. */
 int64_t pace_behind(const struct pace_worker *all, size_t n);
-/* Leaves those of which a whole window is known. Returns how many these are. */
+/* Moves the workers with looks of a whole window to the front. Returns how many these are. */
 size_t pace_known(struct pace_worker *all, size_t n, uint64_t window_ms);
 /* Sets slow and over of each, as struct straggler says. limit: percent. */
 void pace_compare(

@@ -165,7 +165,7 @@ static void speed_describe_end(const struct supervisor *sv, const struct worker 
 		speed_describe_steps(&s->at_end, j);
 }
 
-/* As the clock was when the last event came. */
+/* The present time, by the clock as it was set when the last event came. */
 static int64_t speed_now_us(const struct speed *sp)
 {
 	return (int64_t)loop_real_us() - events_clock_set_us(supervisor_events(sp->sv));
@@ -264,7 +264,7 @@ static void speed_free(struct supervisor *sv)
 	free(sp);
 }
 
-/* Of this agent, and of those before it. */
+/* An event of this agent, or of an earlier one of this run. */
 static void speed_event(struct supervisor *sv, const json_t *event)
 {
 	struct speed *sp = speed_make(sv);

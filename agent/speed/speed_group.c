@@ -190,7 +190,7 @@ static void group_compare_role(struct speed_group *g, size_t role, uint64_t numb
 				.pace = &w->pace, .of = w, .count = look->count, .last = look->last
 			};
 	}
-	pace_add_looks(g->all, n, window_ms, pace_moment_us(number, window_ms) / 1000);
+	pace_add_looks(g->all, n, pace_moment_us(number, window_ms) / 1000);
 	behind = pace_behind(g->all, n);
 	/* A host under load looks late, and its workers then seem to be ahead. */
 	g->apart[role] = g->apart[role] || behind < 0 || behind > 1;

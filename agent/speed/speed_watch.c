@@ -118,7 +118,7 @@ static void watch_collect_role(struct speed *sp, const struct spec_role *role, s
 				.pace = &s->pace, .of = w, .count = steps.count, .last = steps.last
 			};
 	}
-	pace_add_looks(r->all, r->n, speed_window_ms(sp), loop_now_ms());
+	pace_add_looks(r->all, r->n, loop_now_ms());
 }
 
 static void watch_report(

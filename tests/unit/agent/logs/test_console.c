@@ -85,7 +85,7 @@ START_TEST(a_break_ends_an_unfinished_line_once)
 	put(0, &a, "open", LINE_START);
 	console_break(console, 0, &b);
 	console_break(console, 0, &a);
-	console_break(console, 0, NULL);
+	console_break(console, 0, &a);
 	put(0, &a, "go on", LINE_END);
 	console_flush(console);
 	ck_assert_str_eq(logtest_console(in), "P:open\nP:go on\n");

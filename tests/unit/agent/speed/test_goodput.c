@@ -387,7 +387,7 @@ START_TEST(a_worker_cannot_make_time)
 }
 END_TEST
 
-/* Whatever comes, in whichever order, the parts are the whole. */
+/* The parts are the whole, for any events in any order. */
 START_TEST(the_parts_sum_up_to_the_time_of_the_run)
 {
 	static const char *const states[] = { "pending", "rendezvous", "backoff", "starting",
