@@ -11,7 +11,6 @@
 struct disk_op {
 	struct log_fs_op op;
 	off_t reserved;
-	bool low;
 	char path[];
 };
 

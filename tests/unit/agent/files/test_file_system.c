@@ -98,7 +98,7 @@ static void open_gate(void)
 	ck_assert_int_eq(read(dropped[0], &c, 1), 1);
 }
 
-START_TEST(calls_do_what_they_say_in_the_thread)
+START_TEST(each_call_does_what_its_name_says)
 {
 	char **names = NULL, *text = NULL, buf[8];
 	size_t len;
@@ -225,7 +225,7 @@ START_TEST(a_hanging_call_aside_delays_no_log)
 }
 END_TEST
 
-START_TEST(an_end_says_that_a_thread_is_held)
+START_TEST(stop_says_that_a_call_holds_the_thread)
 {
 	struct log_fs_op *op = hanging();
 
@@ -251,7 +251,7 @@ static void catch_text(int level, const char *text, const struct log_field *fiel
 	snprintf(caught, sizeof(caught), "%s", text);
 }
 
-START_TEST(of_too_many_names_the_first_are_looked_at)
+START_TEST(listing_ends_at_its_limit_and_logs_that)
 {
 	char **names = NULL, name[192];
 	int n = 0;
@@ -332,14 +332,14 @@ int main(void)
 	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, calls_do_what_they_say_in_the_thread);
+	tcase_add_test(t, each_call_does_what_its_name_says);
 	tcase_add_test(t, append_writes_all_or_nothing);
 	tcase_add_test(t, callers_wait_once_for_a_file_system_that_hangs);
 	tcase_add_test(t, a_close_waits_for_nothing_and_comes_after_what_was_before_it);
 	tcase_add_test(t, a_file_system_that_hangs_again_costs_less);
 	tcase_add_test(t, a_hanging_call_aside_delays_no_log);
-	tcase_add_test(t, an_end_says_that_a_thread_is_held);
-	tcase_add_test(t, of_too_many_names_the_first_are_looked_at);
+	tcase_add_test(t, stop_says_that_a_call_holds_the_thread);
+	tcase_add_test(t, listing_ends_at_its_limit_and_logs_that);
 	tcase_add_test(t, a_child_makes_its_calls_itself);
 	tcase_add_test(t, bytes_are_counted_for_half_a_second);
 	suite_add_tcase(s, t);

@@ -44,7 +44,7 @@ static void turn(void)
 		loop_run_once(t.loop, false);
 }
 
-START_TEST(watches_of_one_file_see_what_they_asked_for)
+START_TEST(watches_of_one_file_get_their_own_events)
 {
 	watch(0, file, LOG_WATCH_MODIFY);
 	watch(1, file, LOG_WATCH_GONE);
@@ -74,7 +74,7 @@ static void on_turn(void *arg, int what)
 	*(int *)arg = ++turns;
 }
 
-START_TEST(events_are_told_in_the_order_of_the_writes)
+START_TEST(events_come_in_the_order_of_the_writes)
 {
 	static const int order[] = { 2, 0, 3, 1 };
 	int fds[4];
@@ -156,7 +156,7 @@ START_TEST(a_callback_may_free_all_watches)
 }
 END_TEST
 
-START_TEST(without_inotify_what_must_be_seen_is_seen)
+START_TEST(without_inotify_watches_that_must_be_called_are_called)
 {
 	struct rlimit old, none = { 0 };
 	uint64_t before = loop_now_ms();
@@ -187,12 +187,12 @@ int main(void)
 	int failed;
 
 	tcase_add_checked_fixture(c, setup, teardown);
-	tcase_add_test(c, watches_of_one_file_see_what_they_asked_for);
-	tcase_add_test(c, events_are_told_in_the_order_of_the_writes);
+	tcase_add_test(c, watches_of_one_file_get_their_own_events);
+	tcase_add_test(c, events_come_in_the_order_of_the_writes);
 	tcase_add_test(c, a_watch_that_is_off_sees_nothing_and_disturbs_no_other);
 	tcase_add_test(c, names_in_a_directory_are_seen);
 	tcase_add_test(c, a_callback_may_free_all_watches);
-	tcase_add_test(c, without_inotify_what_must_be_seen_is_seen);
+	tcase_add_test(c, without_inotify_watches_that_must_be_called_are_called);
 	suite_add_tcase(s, c);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -344,7 +344,7 @@ START_TEST(a_worker_that_is_started_again_appends_and_keeps_its_error_file)
 }
 END_TEST
 
-START_TEST(the_end_of_a_stream_is_there_at_once)
+START_TEST(tail_has_lines_that_were_written_just_now)
 {
 	struct logs_fds fds;
 	json_t *tail;
@@ -426,7 +426,7 @@ static void free_logs(void *arg)
 	*(bool *)arg = true;
 }
 
-START_TEST(a_drains_answer_may_free_everything)
+START_TEST(drain_callback_may_free_the_logs)
 {
 	bool done = false, never = false;
 
@@ -575,10 +575,10 @@ int main(void)
 	tcase_add_test(c, merged_streams_share_a_file);
 	tcase_add_test(c, every_attempt_keeps_its_logs);
 	tcase_add_test(c, a_worker_that_is_started_again_appends_and_keeps_its_error_file);
-	tcase_add_loop_test(c, the_end_of_a_stream_is_there_at_once, 0, 4);
+	tcase_add_loop_test(c, tail_has_lines_that_were_written_just_now, 0, 4);
 	tcase_add_test(c, the_last_line_of_a_progress_bar_is_its_newest_state);
 	tcase_add_test(c, a_drain_does_not_wait_for_ever_for_a_console);
-	tcase_add_test(c, a_drains_answer_may_free_everything);
+	tcase_add_test(c, drain_callback_may_free_the_logs);
 	tcase_add_test(c, without_room_for_files_a_worker_runs_without_them);
 	tcase_add_test(c, a_closed_console_is_an_event_and_files_go_on);
 	tcase_add_test(c, the_agents_own_messages_are_lines_among_the_others);
