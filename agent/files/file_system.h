@@ -50,7 +50,7 @@ _must_check_ int log_fs_replace(const char *path, const void *data, size_t len, 
 /* Disk space of a directory and all below it, as far as half a second and 100,000 entries allow.
  * Does not follow links. */
 _must_check_ int log_fs_usage(const char *path, int64_t *ret);
-/* Reads a whole regular file of at most max bytes; owned, with a NUL behind it. */
+/* Reads a whole regular file of at most max bytes (0: any); owned, with a NUL behind it. */
 _must_check_ int log_fs_read(const char *path, size_t max, char **ret, size_t *ret_len);
 
 /* Opens a file as a stream for reading, or returns NULL. */

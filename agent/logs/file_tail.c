@@ -5,6 +5,7 @@
 #include "agent/logs/line_splitter.h"
 #include "agent/logs/timestamp.h"
 #include "common/base/printable.h"
+#include "common/text/json.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -36,33 +37,6 @@ static ssize_t read_end(int fd, size_t max, char **ret, bool *ret_whole)
 	return got;
 }
 
-/* Valid UTF-8 without NUL of at most max bytes. */
-static json_t *clean_string(const char *p, size_t n, size_t max)
-{
-	_cleanup_free_ char *out = malloc(max + 4);
-	size_t len = 0;
-
-	if (!out)
-		return NULL;
-	for (size_t i = 0; i < n && len < max;) {
-		unsigned c = 0;
-		int k = printable_utf8(p + i, n - i, &c);
-
-		if (k == 0 || c == 0) {
-			memcpy(out + len, "\xef\xbf\xbd", 3);
-			len += 3;
-			i++;
-			continue;
-		}
-		if (len + k > max)
-			break;
-		memcpy(out + len, p + i, k);
-		len += k;
-		i += k;
-	}
-	return json_stringn(out, len);
-}
-
 struct collect {
 	json_t *lines;
 	size_t max_line;
@@ -74,7 +48,9 @@ static void on_line(void *arg, const char *data, size_t len, unsigned flags)
 
 	if (!(flags & LINE_START) || (flags & LINE_UPDATE))
 		return;
-	json_array_append_new(c->lines, clean_string(data, len, c->max_line));
+	if (len > c->max_line)
+		len = printable_cut(data, c->max_line);
+	json_array_append_new(c->lines, json_string_lossy(data, len));
 }
 
 /* All lines. A first line without its start is left out, unless it is the only one. */

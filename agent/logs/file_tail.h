@@ -13,8 +13,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* At most n last lines of fd's file as strings: invalid bytes replaced, NUL shown as U+FFFD, each
- * cut to max_line bytes; stamps are taken off. Reads no more than max_bytes. Returns owned, NULL
+/* At most n last lines of fd's file as strings: each cut to max_line bytes, then invalid bytes and
+ * NUL replaced by U+FFFD; stamps are taken off. Reads no more than max_bytes. Returns owned, NULL
  * without memory. */
 json_t *log_tail_lines(int fd, bool stamped, int n, size_t max_line, size_t max_bytes);
 

@@ -3,6 +3,7 @@
 
 #include "common/base/printable.h"
 #include "common/text/base64.h"
+#include "common/text/json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,11 +43,6 @@ static bool is_text(const char *data, size_t len, size_t *ret_size)
 	return true;
 }
 
-static int set_int(json_t *j, const char *key, int64_t value)
-{
-	return json_object_set_new(j, key, json_integer(value));
-}
-
 json_t *log_line_json(const struct log_worker_info *worker, int attempt, int std,
 	const struct log_line *line, size_t *ret_size)
 {
@@ -57,25 +53,25 @@ json_t *log_line_json(const struct log_worker_info *worker, int attempt, int std
 
 	if (!text)
 		size = line->len / 3 * 4 + 6;
-	r |= set_int(j, "rank", worker->rank);
-	r |= json_object_set_new(j, "role", json_string(worker->role));
-	r |= set_int(j, "index", worker->index);
-	r |= set_int(j, "local_rank", worker->local_rank);
-	r |= json_object_set_new(j, "stream", json_string(std == 0 ? "stdout" : "stderr"));
+	r |= json_put_int(j, "rank", worker->rank);
+	r |= json_put(j, "role", json_string(worker->role));
+	r |= json_put_int(j, "index", worker->index);
+	r |= json_put_int(j, "local_rank", worker->local_rank);
+	r |= json_put(j, "stream", json_string(std == 0 ? "stdout" : "stderr"));
 	if (text)
-		r |= json_object_set_new(j, "text", json_stringn_nocheck(line->data, line->len));
+		r |= json_put(j, "text", json_stringn_nocheck(line->data, line->len));
 	else
-		r |= json_object_set_new(j, "base64", base64_json(line->data, line->len));
+		r |= json_put(j, "base64", base64_json(line->data, line->len));
 	if (line->time_us >= 0)
-		r |= set_int(j, "time_us", line->time_us);
+		r |= json_put_int(j, "time_us", line->time_us);
 	if (line->time_us >= 0 && line->range_us > 0)
-		r |= set_int(j, "range_us", line->range_us);
-	r |= set_int(j, "attempt", attempt);
+		r |= json_put_int(j, "range_us", line->range_us);
+	r |= json_put_int(j, "attempt", attempt);
 	if (line->partial)
-		r |= json_object_set_new(j, "partial", json_true());
+		r |= json_put(j, "partial", json_true());
 	if (line->missing) {
-		r |= set_int(j, "missing_lines", line->missing->lines);
-		r |= set_int(j, "missing_bytes", line->missing->bytes);
+		r |= json_put_int(j, "missing_lines", line->missing->lines);
+		r |= json_put_int(j, "missing_bytes", line->missing->bytes);
 	}
 	if (r) {
 		json_decref(j);

@@ -14,7 +14,9 @@
 #include "agent/logs/line_json.h"
 #include "agent/logs/viewer.h"
 #include "common/base/scan.h"
+#include "common/text/json.h"
 #include "common/text/ranks.h"
+#include "common/text/stdmap.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -442,24 +444,21 @@ static void reader_turn(void *arg)
 
 static int parse_params(struct log_reader *r, const json_t *params, struct error *err)
 {
-	const char *ranks = json_string_value(json_object_get(params, "ranks"));
-	const char *stream = json_string_value(json_object_get(params, "stream"));
-	const char *contains = json_string_value(json_object_get(params, "contains"));
+	const char *ranks = json_get_string(params, "ranks", NULL);
+	const char *stream = json_get_string(params, "stream", NULL);
+	const char *contains = json_get_string(params, "contains", NULL);
 	json_t *lines = json_object_get(params, "lines");
-	json_t *since = json_object_get(params, "since_us");
-	json_t *until = json_object_get(params, "until_us");
-	json_t *attempt = json_object_get(params, "attempt");
 
-	r->follow = json_is_true(json_object_get(params, "follow"));
+	r->follow = json_get_bool(params, "follow", false);
 	r->all_ranks = !ranks;
-	r->streams = !stream ? 3 : !strcmp(stream, "stdout") ? 1 : 2;
-	r->one_attempt = json_is_integer(attempt);
-	r->attempt = r->one_attempt ? (int)json_integer_value(attempt) : -1;
-	r->rules.lines = json_is_integer(lines) ? json_integer_value(lines) : -1;
+	r->streams = !stream ? STD_BOTH : !strcmp(stream, "stdout") ? STD_OUT : STD_ERR;
+	r->one_attempt = json_is_integer(json_object_get(params, "attempt"));
+	r->attempt = (int)json_get_int(params, "attempt", -1);
+	r->rules.lines = json_get_int(params, "lines", -1);
 	if (json_is_integer(lines) && r->rules.lines < 0)
 		return error_field(err, -EINVAL, "lines", "expected an integer >= 0");
-	r->rules.since_us = json_is_integer(since) ? json_integer_value(since) : -1;
-	r->rules.until_us = json_is_integer(until) ? json_integer_value(until) : -1;
+	r->rules.since_us = json_get_int(params, "since_us", -1);
+	r->rules.until_us = json_get_int(params, "until_us", -1);
 	if (contains && strlen(contains) > CONTAINS_MAX)
 		return error_field(
 			err, -EINVAL, "contains", "expected at most %d bytes", CONTAINS_MAX);

@@ -288,30 +288,15 @@ static void table_add(struct log_index_table *t, int64_t offset, int64_t time_us
 
 void log_index_load(const char *path, int number, struct log_index_table *ret)
 {
-	_cleanup_log_fd_ int fd = -1;
 	struct log_index_entry *e;
-	char name[PATH_MAX];
-	struct stat st;
-	size_t n, got = 0;
+	char name[PATH_MAX], *data;
+	size_t len;
 
 	*ret = (struct log_index_table){ 0 };
-	if (log_parts_beside(path, "idx", number, name))
-		fd = log_fs_open(name, O_RDONLY, 0);
-	if (fd < 0 || log_fs_fstat(fd, &st) < 0 || st.st_size < LOG_INDEX_RECORD)
+	if (!log_parts_beside(path, "idx", number, name) || log_fs_read(name, 0, &data, &len) < 0)
 		return;
-	n = st.st_size / LOG_INDEX_RECORD;
-	e = malloc(n * sizeof(*e));
-	if (!e)
-		return;
-	while (got < n * sizeof(*e)) {
-		ssize_t r = log_fs_pread(fd, (char *)e + got, n * sizeof(*e) - got, got);
-
-		if (r <= 0)
-			break;
-		got += r;
-	}
-	ret->entries = e;
-	for (size_t i = 0; i < got / sizeof(*e); i++)
+	ret->entries = e = (void *)data;
+	for (size_t i = 0; i < len / sizeof(*e); i++)
 		table_add(ret, (int64_t)le64toh((uint64_t)e[i].offset),
 			(int64_t)le64toh((uint64_t)e[i].time_us));
 }

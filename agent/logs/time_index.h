@@ -20,7 +20,7 @@ struct log_indexes;
 struct log_index;
 
 enum { LOG_INDEX_BURST_US = 100000, LOG_INDEX_TICK_US = 10000 };
-enum { LOG_INDEX_RECORD = 16, LOG_INDEX_EVERY_MS = 1000, LOG_INDEX_RETRY_MS = 5000 };
+enum { LOG_INDEX_EVERY_MS = 1000, LOG_INDEX_RETRY_MS = 5000 };
 
 struct log_index_hooks {
 	/* The disk has become full for the file at path, or (full false) has room again. */

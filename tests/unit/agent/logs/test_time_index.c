@@ -133,7 +133,8 @@ START_TEST(a_clock_that_goes_back_and_a_truncated_file_do_no_harm)
 	ck_assert_uint_eq(load("x.log"), 2);
 	ck_assert_int_eq(log_index_time(&table, 5, &range), 3000);
 	/* A record that was cut off by a crash. */
-	ck_assert_int_eq(truncate(logtest_path(&t, "x.idx"), 4 * LOG_INDEX_RECORD + 7), 0);
+	ck_assert_int_eq(
+		truncate(logtest_path(&t, "x.idx"), 4 * sizeof(struct log_index_entry) + 7), 0);
 	ck_assert_uint_eq(load("x.log"), 1);
 	log_index_table_fini(&table);
 }
