@@ -75,20 +75,20 @@ static void watcher_call_due(void)
 	struct log_watch *w;
 
 	while ((w = watcher_first_due())) {
-		int what = w->due;
+		int events = w->due;
 
 		w->due = 0;
-		w->fn(w->arg, what);
+		w->fn(w->arg, events);
 	}
 }
 
-static void watch_set_due(struct log_watch *w, int what)
+static void watch_set_due(struct log_watch *w, int events)
 {
 	static unsigned long place;
 
 	if (!w->due)
 		w->since = place++;
-	w->due |= what;
+	w->due |= events;
 }
 
 static void watcher_mark(const struct inotify_event *ev)

@@ -22,9 +22,9 @@ enum {
 	LOG_WATCH_MUST = 8,   /* without inotify: call at intervals */
 };
 
-/* what: which of the above; all of them when the kernel lost events. May free its own watch and
+/* events: which of the above; all of them when the kernel lost events. May free its own watch and
  * others. */
-typedef void (*log_watch_fn)(void *arg, int what);
+typedef void (*log_watch_fn)(void *arg, int events);
 
 /* Watches the file or directory open at fd (borrowed during the call). events may be 0 at first.
  * All watches of a process are on one loop. Returns 0 or a negative errno. */

@@ -131,7 +131,7 @@ static void view_done(struct log_reader *r, struct log_view *v)
 
 /* Removes the watch until the log's end is reached again, so that a busy log does not wake the
  * agent for each write. */
-static void on_view(void *arg, int what)
+static void on_view(void *arg, int events)
 {
 	struct log_view *v = arg;
 
@@ -140,7 +140,7 @@ static void on_view(void *arg, int what)
 	reader_arm_soon(v->arg);
 }
 
-static void on_dir(void *arg, int what)
+static void on_dir(void *arg, int events)
 {
 	struct log_reader *r = arg;
 

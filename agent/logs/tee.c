@@ -145,11 +145,11 @@ static void stream_check_file(struct tee_stream *s)
 		stream_warn_once(s, "was replaced");
 }
 
-static void on_watch(void *arg, int what)
+static void on_watch(void *arg, int events)
 {
 	struct tee_stream *s = arg;
 
-	if (what & LOG_WATCH_GONE)
+	if (events & LOG_WATCH_GONE)
 		stream_check_file(s);
 	s->state = TEE_READY;
 	tee_run(s->tee);

@@ -133,12 +133,12 @@ static void index_open_second(struct log_index *i, const struct stat *st)
 	log_index_append(i->path, i->size, i->began_us);
 }
 
-static void on_watch(void *arg, int what)
+static void on_watch(void *arg, int events)
 {
 	struct log_index *i = arg;
 	struct stat st;
 
-	if (!index_file_exists(i, &st) || !(what & LOG_WATCH_MODIFY))
+	if (!index_file_exists(i, &st) || !(events & LOG_WATCH_MODIFY))
 		return;
 	index_open_second(i, &st);
 	index_set_watch(i, false);

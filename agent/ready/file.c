@@ -113,7 +113,7 @@ static bool look_is_new(const struct ready_file *f, const struct look *l)
 		       a->st_ctim.tv_nsec == b->st_ctim.tv_nsec);
 }
 
-static void file_on_change(void *arg, int what);
+static void file_on_change(void *arg, int events);
 
 /* Watches the directory. Returns 1 where that is done already. */
 static int file_watch(struct ready_file *f, const struct look *l)
@@ -159,11 +159,11 @@ static void file_check(void *arg)
 		loop_timer_arm(f->again, FILE_AGAIN_MS);
 }
 
-static void file_on_change(void *arg, int what)
+static void file_on_change(void *arg, int events)
 {
 	struct ready_file *f = arg;
 
-	if (what & LOG_WATCH_GONE) /* the directory may be another one by now */
+	if (events & LOG_WATCH_GONE) /* the directory may be another one by now */
 		f->watch = log_watch_free(f->watch);
 	file_check(f);
 }

@@ -151,14 +151,14 @@ void heartbeat_resume(struct heartbeat *h, uint64_t now_ms)
 		h->due_ms = now_ms;
 }
 
-__attribute__((format(printf, 4, 5))) static void heartbeat_describe(
-	struct heartbeat_verdict *v, enum heartbeat_what what, uint64_t ms, const char *fmt, ...)
+__attribute__((format(printf, 4, 5))) static void heartbeat_describe(struct heartbeat_verdict *v,
+	enum heartbeat_finding finding, uint64_t ms, const char *fmt, ...)
 {
 	char how_long[DURATION_TEXT_MAX];
 	va_list ap;
 	size_t n;
 
-	v->what = what;
+	v->finding = finding;
 	v->silent_ms = ms;
 	va_start(ap, fmt);
 	vsnprintf(v->text, sizeof(v->text), fmt, ap);
@@ -234,7 +234,7 @@ static void heartbeat_check_progress(struct heartbeat *h, const struct heartbeat
 			s->at_ms = now_ms;
 			s->seen = true;
 		} else if (limit != SPEC_UNSET && now_ms - s->at_ms >= (uint64_t)limit &&
-			   v->what != HEARTBEAT_LOST && v->what != HEARTBEAT_STUCK) {
+			   v->finding != HEARTBEAT_LOST && v->finding != HEARTBEAT_STUCK) {
 			heartbeat_describe(v, HEARTBEAT_STUCK, now_ms - s->at_ms, "%s", silence[i]);
 			if (!s->seen)
 				heartbeat_append(v, " since its start");
@@ -258,7 +258,7 @@ static void heartbeat_check_beats(struct heartbeat *h, const struct heartbeat_sa
 static bool heartbeat_revive(struct heartbeat *h, const struct heartbeat_sample *s, uint64_t now_ms)
 {
 	const struct heartbeat before = *h;
-	struct heartbeat_verdict none = { .what = HEARTBEAT_FINE };
+	struct heartbeat_verdict none = { .finding = HEARTBEAT_FINE };
 	bool sign = s->beats != h->beats;
 
 	if (heartbeat_failure_is_final(h->spec) ||
@@ -287,7 +287,7 @@ static bool heartbeat_revive(struct heartbeat *h, const struct heartbeat_sample 
 struct heartbeat_verdict heartbeat_check(
 	struct heartbeat *h, const struct heartbeat_sample *sample, uint64_t now_ms)
 {
-	struct heartbeat_verdict v = { .what = HEARTBEAT_FINE };
+	struct heartbeat_verdict v = { .finding = HEARTBEAT_FINE };
 
 	if (now_ms < h->checked_ms)
 		now_ms = h->checked_ms; /* a clock that goes back counts as standing still */
@@ -295,7 +295,7 @@ struct heartbeat_verdict heartbeat_check(
 		return v;
 	if (h->over) {
 		if (heartbeat_revive(h, sample, now_ms)) {
-			v.what = HEARTBEAT_BACK;
+			v.finding = HEARTBEAT_BACK;
 			snprintf(v.text, sizeof(v.text), "shows life again");
 		}
 		return v;
@@ -303,7 +303,7 @@ struct heartbeat_verdict heartbeat_check(
 	heartbeat_exclude_delay(h, now_ms);
 	h->checked_ms = now_ms;
 	if (sample->token && sample->expected && sample->token != sample->expected) {
-		v.what = HEARTBEAT_STALE;
+		v.finding = HEARTBEAT_STALE;
 		snprintf(v.text, sizeof(v.text),
 			"an earlier process of this worker beats in its place");
 	} else {
@@ -311,7 +311,7 @@ struct heartbeat_verdict heartbeat_check(
 			heartbeat_check_beats(h, sample, now_ms, &v);
 		heartbeat_check_progress(h, sample, now_ms, &v);
 	}
-	h->over = v.what >= HEARTBEAT_LOST;
+	h->over = v.finding >= HEARTBEAT_LOST;
 	h->due_ms = heartbeat_due(h);
 	return v;
 }

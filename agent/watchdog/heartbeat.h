@@ -34,7 +34,7 @@ struct heartbeat_sample {
 	uint64_t file_changes; /* of heartbeat.progress_file */
 };
 
-enum heartbeat_what {
+enum heartbeat_finding {
 	HEARTBEAT_FINE,
 	HEARTBEAT_MISSED, /* not a failure yet: a warning, once for each miss */
 	HEARTBEAT_BACK,	  /* it beats again after a miss */
@@ -44,7 +44,7 @@ enum heartbeat_what {
 };
 
 struct heartbeat_verdict {
-	enum heartbeat_what what;
+	enum heartbeat_finding finding;
 	uint64_t silent_ms; /* time since the last sign of life */
 	char text[200];	    /* "no beat for 30s (3 of 3)", "no step for 10m"; "" for FINE */
 };

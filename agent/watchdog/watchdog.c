@@ -81,14 +81,15 @@ static void watch_sample(struct supervisor *sv, const struct worker *w, struct w
 	ret->steps = atomic_load_explicit(&slot->steps, memory_order_relaxed);
 }
 
-static bool watch_failed(enum heartbeat_what what)
+static bool watch_failed(enum heartbeat_finding finding)
 {
-	return what == HEARTBEAT_LOST || what == HEARTBEAT_STALE || what == HEARTBEAT_STUCK;
+	return finding == HEARTBEAT_LOST || finding == HEARTBEAT_STALE ||
+	       finding == HEARTBEAT_STUCK;
 }
 
-static const char *watch_event(enum heartbeat_what what)
+static const char *watch_event(enum heartbeat_finding finding)
 {
-	switch (what) {
+	switch (finding) {
 	case HEARTBEAT_MISSED:
 		return "heartbeat-missed";
 	case HEARTBEAT_BACK:
@@ -105,14 +106,14 @@ static void watch_report(
 {
 	json_t *data = NULL;
 
-	if (v->what == HEARTBEAT_BACK)
+	if (v->finding == HEARTBEAT_BACK)
 		log_notice("%s: %s", worker_name(w), v->text);
 	else
 		log_warning("%s: %s", worker_name(w), v->text);
 	/* A worker that restarts alone does not keep the others from their work. */
-	if (watch_failed(v->what) && !spec_scope_worker(supervisor_spec(sv), w->role))
+	if (watch_failed(v->finding) && !spec_scope_worker(supervisor_spec(sv), w->role))
 		data = json_pack("{s:I}", "silent_ms", (json_int_t)v->silent_ms);
-	events_add(supervisor_events(sv), watch_event(v->what), supervisor_attempt(sv), w->rank,
+	events_add(supervisor_events(sv), watch_event(v->finding), supervisor_attempt(sv), w->rank,
 		data, "%s: %s", worker_name(w), v->text);
 }
 
@@ -174,10 +175,10 @@ static void watchdog_check(void *arg)
 			continue;
 		watch_sample(sv, w, watch, &sample);
 		v = heartbeat_check(&watch->heartbeat, &sample, loop_now_ms());
-		if (v.what == HEARTBEAT_FINE)
+		if (v.finding == HEARTBEAT_FINE)
 			continue;
 		watch_report(sv, w, &v);
-		if (!watch_failed(v.what))
+		if (!watch_failed(v.finding))
 			continue;
 		snprintf(watch->why, sizeof(watch->why), "%s", v.text);
 		watch->failing = failed = true;

@@ -28,9 +28,9 @@ static void teardown(void)
 	logtest_fini(&t);
 }
 
-static void on_event(void *arg, int what)
+static void on_event(void *arg, int events)
 {
-	*(int *)arg |= what;
+	*(int *)arg |= events;
 }
 
 static void watch(int i, int fd, int events)
@@ -67,7 +67,7 @@ START_TEST(watches_of_one_file_get_their_own_events)
 }
 END_TEST
 
-static void on_turn(void *arg, int what)
+static void on_turn(void *arg, int events)
 {
 	static int turns;
 
@@ -137,7 +137,7 @@ START_TEST(names_in_a_directory_are_seen)
 }
 END_TEST
 
-static void free_all(void *arg, int what)
+static void free_all(void *arg, int events)
 {
 	seen[0]++;
 	for (int i = 0; i < 4; i++)

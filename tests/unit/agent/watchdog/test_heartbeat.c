@@ -38,7 +38,7 @@ static struct heartbeat_verdict look(uint64_t ms)
 {
 	struct heartbeat_verdict v = heartbeat_check(&h, &now_is, ms);
 
-	ck_assert_int_eq(v.what == HEARTBEAT_FINE, !*v.text);
+	ck_assert_int_eq(v.finding == HEARTBEAT_FINE, !*v.text);
 	return v;
 }
 
@@ -49,10 +49,10 @@ static struct heartbeat_verdict look_beaten(uint64_t ms)
 	return look(ms);
 }
 
-#define is(v, expected)                                                                    \
-	do {                                                                               \
-		struct heartbeat_verdict v_ = (v);                                         \
-		ck_assert_msg(v_.what == (expected), "%d: \"%s\"", (int)v_.what, v_.text); \
+#define is(v, expected)                                                                          \
+	do {                                                                                     \
+		struct heartbeat_verdict v_ = (v);                                               \
+		ck_assert_msg(v_.finding == (expected), "%d: \"%s\"", (int)v_.finding, v_.text); \
 	} while (0)
 
 START_TEST(the_first_and_second_miss_warn_and_the_third_is_fatal)
@@ -61,11 +61,11 @@ START_TEST(the_first_and_second_miss_warn_and_the_third_is_fatal)
 
 	is(look_beaten(1100), HEARTBEAT_FINE);
 	v = look(1200);
-	ck_assert_int_eq(v.what, HEARTBEAT_MISSED);
+	ck_assert_int_eq(v.finding, HEARTBEAT_MISSED);
 	ck_assert_str_eq(v.text, "no beat for 100ms (1 of 3)");
 	is(look(1300), HEARTBEAT_MISSED);
 	v = look(1400);
-	ck_assert_int_eq(v.what, HEARTBEAT_LOST);
+	ck_assert_int_eq(v.finding, HEARTBEAT_LOST);
 	ck_assert_str_eq(v.text, "no beat for 300ms (3 of 3)");
 	ck_assert_uint_eq(heartbeat_next(&h, 1400), UINT64_MAX);
 	is(look(1500), HEARTBEAT_FINE);
@@ -134,7 +134,7 @@ START_TEST(worker_without_beats_is_lost_at_the_start_timeout)
 	is(look(1200), HEARTBEAT_FINE);
 	ck_assert_uint_eq(heartbeat_next(&h, 1200), 1250);
 	v = look(1250);
-	ck_assert_int_eq(v.what, HEARTBEAT_LOST);
+	ck_assert_int_eq(v.finding, HEARTBEAT_LOST);
 	ck_assert_str_eq(v.text, "no first beat for 250ms");
 }
 END_TEST
@@ -163,7 +163,7 @@ START_TEST(frequent_checks_find_no_more_misses)
 
 	is(look_beaten(1100), HEARTBEAT_FINE);
 	for (uint64_t t = 1101; t < 1400; t++)
-		misses += look(t).what == HEARTBEAT_MISSED;
+		misses += look(t).finding == HEARTBEAT_MISSED;
 	ck_assert_int_eq(misses, 2);
 	is(look(1400), HEARTBEAT_LOST);
 }
@@ -242,7 +242,7 @@ START_TEST(silence_begins_again_after_a_pause)
 	ck_assert_uint_eq(heartbeat_next(&h, 9000), 9100);
 	is(look(9099), HEARTBEAT_FINE);
 	v = look(9100);
-	ck_assert_int_eq(v.what, HEARTBEAT_MISSED);
+	ck_assert_int_eq(v.finding, HEARTBEAT_MISSED);
 	ck_assert_str_eq(v.text, "no beat for 199ms (1 of 3)");
 }
 END_TEST
@@ -375,7 +375,7 @@ START_TEST(a_worker_without_progress_is_stuck_though_it_beats)
 	is(look_beaten(2100), HEARTBEAT_FINE);
 	is(look_beaten(2200), HEARTBEAT_FINE);
 	v = look_beaten(2300);
-	ck_assert_int_eq(v.what, HEARTBEAT_STUCK);
+	ck_assert_int_eq(v.finding, HEARTBEAT_STUCK);
 	ck_assert_str_eq(v.text, kinds[_i].text);
 }
 END_TEST
@@ -516,7 +516,7 @@ static void model_plan(struct model *m)
 	m->due = m->wall + (at - m->clock);
 }
 
-static enum heartbeat_what model_beats(struct model *m, bool beat)
+static enum heartbeat_finding model_beats(struct model *m, bool beat)
 {
 	if (beat) {
 		bool back = m->misses > 0;
@@ -547,23 +547,23 @@ static void model_to(struct model *m, uint64_t wall)
 	m->wall = wall;
 }
 
-static enum heartbeat_what model_look(struct model *m, uint64_t wall, bool beat, bool step)
+static enum heartbeat_finding model_look(struct model *m, uint64_t wall, bool beat, bool step)
 {
-	enum heartbeat_what what;
+	enum heartbeat_finding finding;
 
 	if (m->over)
 		return HEARTBEAT_FINE;
 	model_to(m, wall);
-	what = model_beats(m, beat);
+	finding = model_beats(m, beat);
 	if (step) {
 		m->step = m->clock;
 		m->stepped = true;
-	} else if (m->clock - m->step >= model_step_limit(m) && what != HEARTBEAT_LOST) {
-		what = HEARTBEAT_STUCK;
+	} else if (m->clock - m->step >= model_step_limit(m) && finding != HEARTBEAT_LOST) {
+		finding = HEARTBEAT_STUCK;
 	}
-	m->over = what == HEARTBEAT_LOST || what == HEARTBEAT_STUCK;
+	m->over = finding == HEARTBEAT_LOST || finding == HEARTBEAT_STUCK;
 	model_plan(m);
-	return what;
+	return finding;
 }
 
 static void model_paused(struct model *m, uint64_t from, uint64_t until)
@@ -599,7 +599,7 @@ static const char *walk_step(struct walk *w, unsigned event, uint64_t early)
 	uint64_t due = heartbeat_next(&w->h, w->now);
 	uint64_t period = (uint64_t)w->m.s->period_ms;
 	struct heartbeat_verdict v;
-	enum heartbeat_what what;
+	enum heartbeat_finding finding;
 
 	if (w->m.over)
 		return NULL;
@@ -627,10 +627,10 @@ static const char *walk_step(struct walk *w, unsigned event, uint64_t early)
 		w->s.beats++;
 	}
 	w->s.steps += event >> 1 & 1;
-	what = model_look(&w->m, w->now, event & 1, event >> 1 & 1);
+	finding = model_look(&w->m, w->now, event & 1, event >> 1 & 1);
 	v = heartbeat_check(&w->h, &w->s, w->now);
-	snprintf(text, sizeof(text), "%d (%s), expected %d", (int)v.what, v.text, (int)what);
-	return v.what == what ? NULL : text;
+	snprintf(text, sizeof(text), "%d (%s), expected %d", (int)v.finding, v.text, (int)finding);
+	return v.finding == finding ? NULL : text;
 }
 
 /* Pauses between two checks, and checks meanwhile, which finds nothing. */
@@ -642,7 +642,7 @@ static void walk_hold(struct walk *w, uint64_t after, uint64_t ms)
 		return;
 	heartbeat_pause(&w->h, w->now + after);
 	v = heartbeat_check(&w->h, &w->s, w->now + after + ms / 2);
-	ck_assert_int_eq(v.what, HEARTBEAT_FINE);
+	ck_assert_int_eq(v.finding, HEARTBEAT_FINE);
 	ck_assert_uint_eq(heartbeat_next(&w->h, w->now), UINT64_MAX);
 	heartbeat_resume(&w->h, w->now + after + ms);
 	model_paused(&w->m, w->now + after, w->now + after + ms);
