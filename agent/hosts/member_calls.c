@@ -166,7 +166,7 @@ int member_hear_call(struct member *m, const char *method, const json_t *p, stru
 	int r;
 
 	if (strcmp(method, "Call") != 0) {
-		calls_in_hear(in, method, p);
+		calls_in_received(in, method, p);
 		return 0;
 	}
 	r = s ? 0 : served_open(m, number, &s, err);

@@ -130,7 +130,7 @@ int member_hear_relayed(struct member *m, const char *method, const json_t *p, s
 	else if (!strcmp(method, "Straggler"))
 		FEATURES_CALL(m->sv, hosts_straggler, m->sv, p);
 	else if (is_answer(method, p, false))
-		calls_out_hear(&m->calls, method, p);
+		calls_out_received(&m->calls, method, p);
 	else if (strcmp(method, "Order") != 0)
 		return member_hear_call(m, method, p, err);
 	else if (m->state == MEMBER_RUNNING)
@@ -245,7 +245,7 @@ int head_hear_relayed(struct head_host *x, const char *method, const json_t *p, 
 		return 0;
 	if (is_answer(method, p, true)) {
 		x->fault = false;
-		calls_out_hear(&x->calls, method, p);
+		calls_out_received(&x->calls, method, p);
 		return x->fault ? error_field(err, -EPROTO, "message",
 					  "expected lines of this host's workers that are wanted")
 				: 0;
@@ -256,5 +256,5 @@ int head_hear_relayed(struct head_host *x, const char *method, const json_t *p, 
 		    !strcmp(method, "Steps")) &&
 		host->round != (uint64_t)json_get_int(p, "round", 0))
 		return 0; /* its workers are of an earlier round */
-	return sharing_group_hear(x->sharing, method, p, err);
+	return sharing_group_received(x->sharing, method, p, err);
 }

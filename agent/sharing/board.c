@@ -43,7 +43,7 @@ static int board_write(int fd, off_t at, const void *data, size_t len)
 	return (size_t)n == len ? 0 : -EIO;
 }
 
-/* The memory, or the file where there is no memory. */
+/* Writes to the memory and to the file, to each where there is one. */
 static int board_write_both(const struct sharing *sh, off_t at, const void *data, size_t len)
 {
 	int r = sh->board_fd < 0 ? 0 : board_write(sh->board_fd, at, data, len);
@@ -213,7 +213,7 @@ int sharing_board_open(struct sharing *sh, struct error *err)
 
 	if (!sh->board_path)
 		return board_open_alone(sh, err);
-	/* Left by an agent that was lost. */
+	/* An agent that was lost has left them. */
 	r = board_unlink(sh->board_path);
 	if (r == 0)
 		r = board_unlink(sh->board_file_path);
@@ -271,6 +271,13 @@ void sharing_board_close(struct sharing *sh)
 /* --- fields -------------------------------------------------------------------------------------
  */
 
+/* Logs a write that has failed. */
+static void board_written(const struct sharing *sh, int r)
+{
+	if (r < 0)
+		log_error("%s: %s", sh->board_path, strerror(-r));
+}
+
 bool sharing_board_has(const struct sharing *sh, int slot)
 {
 	return slot >= 0 && slot < sh->board_slots;
@@ -285,8 +292,7 @@ void sharing_board_set(struct sharing *sh, uint64_t attempt, uint64_t stopping)
 	r = write_header(sh, sh->board_fd);
 	if (r == 0 && board_whole(sh))
 		r = write_header(sh, sh->board_file_fd);
-	if (r < 0)
-		log_error("%s: %s", sh->board_path, strerror(-r));
+	board_written(sh, r);
 }
 
 /* Writes one field of the header: workers read the others meanwhile. Where the file cannot be
@@ -305,54 +311,45 @@ void sharing_board_notice(struct sharing *sh, uint64_t notice, int64_t save_at)
 	(void)board_whole(sh);
 	r = write_field(sh, offsetof(struct board_header, save_at), (uint64_t)save_at);
 	notice_r = write_field(sh, offsetof(struct board_header, notice), notice);
-	r = r < 0 ? r : notice_r;
-	if (r < 0)
-		log_error("%s: %s", sh->board_path, strerror(-r));
+	board_written(sh, r < 0 ? r : notice_r);
 }
 
 void sharing_board_error(struct sharing *sh, bool up)
 {
-	int r;
-
 	sh->board_error = up;
 	(void)board_whole(sh);
-	r = write_field(sh, offsetof(struct board_header, error), up);
-	if (r < 0)
-		log_error("%s: %s", sh->board_path, strerror(-r));
+	board_written(sh, write_field(sh, offsetof(struct board_header, error), up));
 }
 
 void sharing_board_expect(struct sharing *sh, int slot, uint64_t token)
 {
 	off_t at = slot_offset(slot) + (off_t)offsetof(struct board_slot, expected);
-	int r = 0;
+	int r;
 
 	if (!sharing_board_has(sh, slot))
 		return;
 	/* A file that was cut is made again, with this slot in it. */
 	(void)board_whole(sh);
-	if (!token)
-		r = board_write_both(sh, at, &token, sizeof(token));
-	if (token)
+	if (token) {
 		r = write_slot(sh->board_fd, slot, token);
-	if (token && r == 0)
-		r = write_slot(sh->board_file_fd, slot, token);
-	if (r < 0)
-		log_error("%s: %s", sh->board_path, strerror(-r));
+		if (r == 0)
+			r = write_slot(sh->board_file_fd, slot, token);
+	} else {
+		r = board_write_both(sh, at, &token, sizeof(token));
+	}
+	board_written(sh, r);
 }
 
 void sharing_board_cancel(struct sharing *sh, int slot)
 {
 	off_t at = slot_offset(slot) + (off_t)offsetof(struct board_slot, cancels);
 	uint64_t n;
-	int r;
 
 	if (!sharing_board_has(sh, slot) || slot >= sh->n_slots)
 		return;
 	n = ++sh->slots[slot].cancels;
 	(void)board_whole(sh);
-	r = board_write_both(sh, at, &n, sizeof(n));
-	if (r < 0)
-		log_error("%s: %s", sh->board_path, strerror(-r));
+	board_written(sh, board_write_both(sh, at, &n, sizeof(n)));
 }
 
 const struct board_slot *sharing_board_read(struct sharing *sh, int slot)
@@ -362,6 +359,7 @@ const struct board_slot *sharing_board_read(struct sharing *sh, int slot)
 
 	if (!sharing_board_has(sh, slot))
 		return NULL;
+	/* A worker that writes to the memory has put its token there. */
 	if (sh->board_fd >= 0)
 		n = TEMP_FAILURE_RETRY(pread(sh->board_fd, s, sizeof(*s), slot_offset(slot)));
 	if (n == (ssize_t)sizeof(*s) && s->token)

@@ -21,7 +21,7 @@ void calls_in_ready(struct calls_in *in)
 }
 
 /* Sends {"connection":N,"message":TEXT}. */
-static int say_answer(const struct call_in *c, const char *message, size_t len)
+static int send_answer(const struct call_in *c, const char *message, size_t len)
 {
 	_cleanup_(json_writer_fini) struct json_writer t = { .data = NULL };
 
@@ -57,7 +57,7 @@ static bool on_send(void *arg, const char *text, size_t len)
 {
 	struct call_in *c = arg;
 	struct calls_in *in = c->in;
-	int r = say_answer(c, text, len);
+	int r = send_answer(c, text, len);
 
 	/* Without this answer the caller would take the next one for it. */
 	if (r < 0 && r != -ECONNRESET) {
@@ -148,7 +148,7 @@ void call_in_close(struct call_in *c)
 }
 
 /* A worker may call and close the connection: that call counts, as on a socket. */
-static void hear_hangup(struct calls_in *in, int64_t number)
+static void hangup_received(struct calls_in *in, int64_t number)
 {
 	struct call_in *c = calls_in_find(in, number);
 
@@ -158,7 +158,7 @@ static void hear_hangup(struct calls_in *in, int64_t number)
 		call_in_close(c);
 }
 
-void calls_in_hear(struct calls_in *in, const char *method, const json_t *p)
+void calls_in_received(struct calls_in *in, const char *method, const json_t *p)
 {
 	struct call_in *c = calls_in_find(in, json_get_int(p, "connection", 0));
 
@@ -169,7 +169,7 @@ void calls_in_hear(struct calls_in *in, const char *method, const json_t *p)
 	else if (json_get_bool(p, "shut", false))
 		varlink_carried_shut(c->carried);
 	else
-		hear_hangup(in, c->number);
+		hangup_received(in, c->number);
 }
 
 void calls_in_close(struct calls_in *in)

@@ -50,6 +50,6 @@ void call_in_left(struct call_in *c);
 /* Ends it, without a word. */
 void call_in_close(struct call_in *c);
 /* Flow or Hangup has come. */
-void calls_in_hear(struct calls_in *in, const char *method, const json_t *p);
+void calls_in_received(struct calls_in *in, const char *method, const json_t *p);
 /* Ends all. */
 void calls_in_close(struct calls_in *in);

@@ -262,7 +262,7 @@ int calls_out_forward(struct calls_out_connection *c, const struct calls_out_mes
 /* --- answers ------------------------------------------------------------------------------------
  */
 
-static void hear_answer(struct calls_out_connection *c, const json_t *message)
+static void answer_received(struct calls_out_connection *c, const json_t *message)
 {
 	struct call_out *x = TAILQ_FIRST(&c->calls);
 	const char *error = json_get_string(message, "error", NULL);
@@ -315,14 +315,14 @@ static struct calls_out_connection *connection_numbered(const struct calls_out *
 	return NULL;
 }
 
-void calls_out_hear(struct calls_out *o, const char *method, const json_t *p)
+void calls_out_received(struct calls_out *o, const char *method, const json_t *p)
 {
 	struct calls_out_connection *c = connection_numbered(o, json_get_int(p, "connection", 0));
 
 	if (!c)
 		return; /* it has ended here meanwhile */
 	if (!strcmp(method, "Answer"))
-		hear_answer(c, json_get_object(p, "message"));
+		answer_received(c, json_get_object(p, "message"));
 	else if (!json_get_bool(p, "shut", false))
 		connection_ended(c, "the other host serves this connection no more");
 }

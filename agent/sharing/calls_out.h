@@ -79,6 +79,6 @@ void calls_out_shut(struct calls_out_connection *c);
 void calls_out_close(struct calls_out_connection *c);
 
 /* Answer or Hangup has come. */
-void calls_out_hear(struct calls_out *o, const char *method, const json_t *p);
+void calls_out_received(struct calls_out *o, const char *method, const json_t *p);
 /* All connections end. */
 void calls_out_cut(struct calls_out *o, const char *why);

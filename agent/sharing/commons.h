@@ -146,7 +146,7 @@ struct commons_state commons_state(const struct commons *c);
 struct worker *commons_worker(const struct commons *c, int slot);
 /* Gives w its slot, w->slot. -ENOSPC or -ENOMEM: it then shares nothing. */
 _must_check_ int commons_give_slot(struct commons *c, const struct worker *w);
-/* False before that. */
+/* False before that, and where memory was short. */
 bool commons_has_slot(const struct commons *c, const struct worker *w);
 /* The slot of "role:index", -1 where the group has no such worker. */
 int commons_slot_named(const struct commons *c, const char *name);

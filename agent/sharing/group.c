@@ -37,7 +37,7 @@ static int group_attempt(void *arg)
  */
 
 /* text: a JSON object; NULL: there was no memory for it. */
-static void say_text(const struct sharing_host *x, const char *method, const char *text)
+static void send_text(const struct sharing_host *x, const char *method, const char *text)
 {
 	int r = text ? x->group->down.send(x->arg, method, text, strlen(text)) : -ENOMEM;
 
@@ -45,14 +45,7 @@ static void say_text(const struct sharing_host *x, const char *method, const cha
 		log_error("%s cannot be sent to a host: %s", method, strerror(-r));
 }
 
-static void say(const struct sharing_host *x, const char *method, const json_t *body)
-{
-	_cleanup_free_ char *text = json_dumps(body, JSON_COMPACT);
-
-	say_text(x, method, text);
-}
-
-void sharing_tell_hosts(struct supervisor *sv, const char *method, json_t *body)
+void sharing_send_to_hosts(struct supervisor *sv, const char *method, json_t *body)
 {
 	_cleanup_free_ char *text = json_dumps(body, JSON_COMPACT);
 	const struct sharing_host *x;
@@ -60,7 +53,7 @@ void sharing_tell_hosts(struct supervisor *sv, const char *method, json_t *body)
 	json_decref(body);
 	LIST_FOREACH (x, &sharing_of(sv)->group->hosts, entry)
 		if (x->n_workers)
-			say_text(x, method, text);
+			send_text(x, method, text);
 }
 
 const char *sharing_host_of(const struct supervisor *sv, int rank)
@@ -76,8 +69,8 @@ static bool boards_differ(const struct group_board *a, const struct group_board 
 	       a->error != b->error;
 }
 
-/* Tells the hosts whose boards show something else. */
-static void say_board(const struct sharing_group *g)
+/* Sends the board to the hosts whose boards show something else. */
+static void send_board(const struct sharing_group *g)
 {
 	const struct group_board *b = &g->board;
 	_cleanup_json_ json_t *body = json_pack("{s:I, s:I, s:b}", "notice", (json_int_t)b->notice,
@@ -89,7 +82,7 @@ static void say_board(const struct sharing_group *g)
 		if (!boards_differ(&x->board, b))
 			continue;
 		x->board = *b;
-		say_text(x, "Board", text);
+		send_text(x, "Board", text);
 	}
 }
 
@@ -99,7 +92,7 @@ static void group_notice(void *arg, uint64_t word, int64_t save_at)
 
 	g->board.notice = word;
 	g->board.save_at = save_at;
-	say_board(g);
+	send_board(g);
 }
 
 static void group_error_changed(void *arg, bool up)
@@ -107,12 +100,12 @@ static void group_error_changed(void *arg, bool up)
 	struct sharing_group *g = arg;
 
 	g->board.error = up;
-	say_board(g);
+	send_board(g);
 	if (up)
 		FEATURES_CALL(g->sv, hosts_error, g->sv);
 }
 
-/* All hosts have answered. */
+/* Hands on the samples once all hosts have answered. */
 static void check_samples(struct sharing_group *g)
 {
 	_cleanup_json_ json_t *samples = NULL;
@@ -125,9 +118,9 @@ static void check_samples(struct sharing_group *g)
 	FEATURES_CALL(g->sv, hosts_sampled, g->sv, samples);
 }
 
-/* Steps are agreed on with all hosts or not at all: what one of them has begun must not be saved
- * too early. */
-static void read_is_late(void *arg)
+/* A host has not answered in time. Its workers may have begun later steps than the others know of,
+ * so no step is agreed on without it: the head ends its link. */
+static void on_read_late(void *arg)
 {
 	struct sharing_group *g = arg;
 	struct sharing_host *x, *next;
@@ -139,7 +132,7 @@ static void read_is_late(void *arg)
 	}
 }
 
-static void read_is_over(void *arg)
+static void on_read_over(void *arg)
 {
 	check_samples(arg);
 }
@@ -164,14 +157,14 @@ static void group_read(void *arg, bool barrier)
 		x->read_due = x->n_workers > 0;
 		g->reads_due += x->read_due;
 		if (x->read_due)
-			say_text(x, "Read", text);
+			send_text(x, "Read", text);
 	}
-	/* Never inside: the asker is not done yet. */
-	if (loop_defer(supervisor_loop(g->sv), read_is_over, g) < 0)
+	/* Never inside this call: its caller is not done yet. */
+	if (loop_defer(supervisor_loop(g->sv), on_read_over, g) < 0)
 		log_error("out of memory: the steps of workers are read later");
 }
 
-/* Whether that is a worker of another host. */
+/* True when the group has a worker of that name on another host. */
 static bool is_of_another(const struct sharing_host *x, const char *name)
 {
 	const struct sharing_group *g = x->group;
@@ -181,7 +174,7 @@ static bool is_of_another(const struct sharing_host *x, const char *name)
 	return w && g->host_of[w->place] != x;
 }
 
-int group_hear_samples(struct sharing_host *x, const json_t *p, struct error *err)
+int group_samples_received(struct sharing_host *x, const json_t *p, struct error *err)
 {
 	struct sharing_group *g = x->group;
 	const json_t *samples = json_get_array(p, "samples"), *one;
@@ -214,8 +207,7 @@ static void group_preempted(void *arg, const char *why)
 	g->down.preempted(g->down.group_arg, why, done);
 }
 
-/* Members see to their own workers. */
-
+/* The member whose worker it is keeps the error for the worker's end. */
 static void group_worker_error(void *arg, struct worker *w, const char *code, const char *message)
 {
 }
@@ -249,8 +241,10 @@ static void group_order(void *arg, struct worker *w, const char *what, const cha
 		json_pack("{s:s, s:i, s:s, s:o}", "worker", g->commons->slots[w->slot].name,
 			"start", w->start, "what", what, "why", json_text(why));
 
+	_cleanup_free_ char *text = json_dumps(body, JSON_COMPACT);
+
 	if (g->host_of[w->place])
-		say(g->host_of[w->place], "Order", body);
+		send_text(g->host_of[w->place], "Order", text);
 }
 
 static void forget_workers(struct sharing_group *g)
@@ -333,8 +327,8 @@ int sharing_group_place(struct sharing_group *g, struct sharing_host *x, size_t 
 	return 0;
 }
 
-/* pid: what worker_alive() looks at; the head does not know it. */
-static void has_started(struct worker *w)
+/* The head does not know the pid, but worker_alive() looks at it. */
+static void set_running(struct worker *w)
 {
 	w->pid = 1;
 	w->state = WORKER_RUNNING;
@@ -347,11 +341,11 @@ void sharing_group_start(struct sharing_group *g)
 		g->server, sharing_unread_bytes(g->commons) + SHARING_REPLY_BYTES);
 	commons_begin(g->commons);
 	FEATURES_CALL(g->sv, hosts_begin, g->sv);
-	say_board(g);
+	send_board(g);
 	for (int i = 0; i < g->n_placed; i++) {
 		struct worker *w = &g->workers[i];
 
-		has_started(w);
+		set_running(w);
 		commons_worker_starting(g->commons, w);
 		commons_worker_started(g->commons, w);
 		FEATURES_CALL(g->sv, hosts_worker_started, g->sv, w);
@@ -391,11 +385,11 @@ static enum worker_state state_of(const json_t *report)
 	return WORKER_STOPPED;
 }
 
-static void has_ended(struct sharing_group *g, struct worker *w, const json_t *report)
+static void worker_ended(struct sharing_group *g, struct worker *w, const json_t *report)
 {
 	if (!worker_alive(w))
 		return;
-	group_hear_last_calls(g, w);
+	group_receive_last_calls(g, w);
 	w->pid = 0;
 	w->ended_us = (int64_t)loop_real_us();
 	w->state = state_of(report);
@@ -404,8 +398,9 @@ static void has_ended(struct sharing_group *g, struct worker *w, const json_t *r
 	FEATURES_CALL(g->sv, hosts_worker_exited, g->sv, w, report);
 }
 
-/* It has no process. The head takes a worker for alive that its host has yet to start. */
-static void is_over(struct sharing_group *g, struct worker *w, const json_t *report)
+/* The worker has no process, and will get none. The head may take it for alive, since it cannot
+ * know of a worker that its host has yet to start. */
+static void worker_over(struct sharing_group *g, struct worker *w, const json_t *report)
 {
 	if (worker_alive(w)) {
 		w->pid = 0;
@@ -418,12 +413,12 @@ static void is_over(struct sharing_group *g, struct worker *w, const json_t *rep
 	FEATURES_CALL(g->sv, hosts_worker_over, g->sv, w);
 }
 
-static void has_started_again(struct sharing_group *g, struct worker *w, const json_t *report)
+static void worker_restarted(struct sharing_group *g, struct worker *w, const json_t *report)
 {
 	worker_renew(w);
 	w->start = (int)json_get_int(report, "start", 0);
 	w->on_purpose = false;
-	has_started(w);
+	set_running(w);
 	commons_worker_starting(g->commons, w);
 	commons_worker_started(g->commons, w);
 	FEATURES_CALL(g->sv, hosts_worker_started, g->sv, w);
@@ -435,7 +430,7 @@ static void vacate_worker(struct sharing_group *g, struct worker *w, const char 
 
 	if (!worker_alive(w))
 		return;
-	group_hear_last_calls(g, w);
+	group_receive_last_calls(g, w);
 	if (g->host_of[w->place])
 		group_connections_renew(g->host_of[w->place]);
 	w->pid = 0;
@@ -478,7 +473,7 @@ void sharing_group_take(struct sharing_group *g, struct sharing_host *x, int fir
 		g->host_of[rank] = x;
 		x->n_workers++;
 	}
-	say_board(g);
+	send_board(g);
 }
 
 void sharing_group_give_up(struct sharing_group *g, int first_rank, int n)
@@ -487,7 +482,7 @@ void sharing_group_give_up(struct sharing_group *g, int first_rank, int n)
 		struct worker *w = &g->workers[rank];
 
 		if (!worker_alive(w) && w->state == WORKER_WAITING)
-			is_over(g, w, NULL);
+			worker_over(g, w, NULL);
 	}
 }
 
@@ -507,11 +502,11 @@ void sharing_group_report(struct sharing_group *g, const json_t *report)
 	if (!w || !commons_has_slot(g->commons, w))
 		return;
 	if (!strcmp(event, "started"))
-		has_started_again(g, w, report);
+		worker_restarted(g, w, report);
 	else if (!strcmp(event, "exited"))
-		has_ended(g, w, report);
+		worker_ended(g, w, report);
 	else if (!strcmp(event, "over"))
-		is_over(g, w, report);
+		worker_over(g, w, report);
 	else if (!strcmp(event, "stopped")) {
 		w->on_purpose = true;
 		commons_worker_stopped(g->commons, w);
@@ -561,7 +556,7 @@ int sharing_group_new(struct supervisor *sv, const struct sharing_downlink *down
 	g->sv = sv;
 	g->down = *down;
 	g->board.save_at = INT64_MIN;
-	if (loop_timer_new(supervisor_loop(sv), read_is_late, g, &g->read_timer) < 0)
+	if (loop_timer_new(supervisor_loop(sv), on_read_late, g, &g->read_timer) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
 	LIST_INIT(&g->hosts);
 	r = open_commons(g);
@@ -595,7 +590,7 @@ struct sharing_group *sharing_group_free(struct sharing_group *g)
 	while (!LIST_EMPTY(&g->hosts))
 		sharing_host_free(LIST_FIRST(&g->hosts));
 	group_servers_close(g);
-	loop_cancel(supervisor_loop(g->sv), read_is_over, g);
+	loop_cancel(supervisor_loop(g->sv), on_read_over, g);
 	json_decref(g->samples);
 	loop_timer_free(g->read_timer);
 	commons_free(g->commons);
@@ -633,7 +628,7 @@ struct sharing_host *sharing_host_free(struct sharing_host *x)
 		x->group->host_of[x->first_rank + i] = NULL;
 	x->group->reads_due -= x->read_due;
 	LIST_REMOVE(x, entry);
-	if (x->read_due && loop_defer(supervisor_loop(x->group->sv), read_is_over, x->group) < 0)
+	if (x->read_due && loop_defer(supervisor_loop(x->group->sv), on_read_over, x->group) < 0)
 		log_error("out of memory: the steps of workers are read later");
 	free(x);
 	return NULL;

@@ -84,11 +84,11 @@ bool sharing_group_is_called(const struct sharing_group *g, int64_t rank, const 
 void sharing_group_report(struct sharing_group *g, const json_t *report);
 /* Call, Flow, Hangup, Samples or Steps of a host. 0, or -EPROTO with err: the host has broken the
  * protocol. */
-int sharing_group_hear(
+int sharing_group_received(
 	struct sharing_host *x, const char *method, const json_t *p, struct error *err);
 
 /* Of the agent that leads: sends a message to all hosts that have workers. Takes body. */
-void sharing_tell_hosts(struct supervisor *sv, const char *method, json_t *body);
+void sharing_send_to_hosts(struct supervisor *sv, const char *method, json_t *body);
 /* The name of the host of that worker, borrowed until the next call. */
 const char *sharing_host_of(const struct supervisor *sv, int rank);
 

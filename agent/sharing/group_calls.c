@@ -9,8 +9,6 @@
 #include "common/text/json.h"
 #include "common/varlink/manager_idl.h"
 #include "common/varlink/manager_ranges.h"
-#include "common/varlink/worker_idl.h"
-#include "common/varlink/worker_ranges.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -102,7 +100,7 @@ static int slot_of_host(const struct sharing_host *x, const char *name, struct e
 		err, -EPROTO, "worker", "expected one of this host, got \"%.100s\"", name);
 }
 
-static int hear_call(struct sharing_host *x, const json_t *p, struct error *err)
+static int call_received(struct sharing_host *x, const json_t *p, struct error *err)
 {
 	int64_t number = json_get_int(p, "connection", 0);
 	struct group_connection *c = connection_of(calls_in_find(&x->calls, number));
@@ -129,7 +127,7 @@ static int hear_call(struct sharing_host *x, const json_t *p, struct error *err)
 	return error_set(err, -ENOMEM, "out of memory");
 }
 
-void group_hear_last_calls(const struct sharing_group *g, const struct worker *w)
+void group_receive_last_calls(const struct sharing_group *g, const struct worker *w)
 {
 	const struct sharing_host *x = g->host_of[w->place];
 	struct call_in *c = x ? TAILQ_FIRST(&x->calls.connections) : NULL, *next;
@@ -141,16 +139,16 @@ void group_hear_last_calls(const struct sharing_group *g, const struct worker *w
 	}
 }
 
-int sharing_group_hear(
+int sharing_group_received(
 	struct sharing_host *x, const char *method, const json_t *p, struct error *err)
 {
 	if (!strcmp(method, "Call"))
-		return hear_call(x, p, err);
+		return call_received(x, p, err);
 	if (!strcmp(method, "Samples"))
-		return group_hear_samples(x, p, err);
+		return group_samples_received(x, p, err);
 	if (!strcmp(method, "Steps"))
 		return features_hosts_stepped(x->group->sv, x->first_rank, x->n_workers, p, err);
-	calls_in_hear(&x->calls, method, p);
+	calls_in_received(&x->calls, method, p);
 	return 0;
 }
 
@@ -193,14 +191,6 @@ static struct varlink_method *group_methods(const struct supervisor *sv)
 	return all;
 }
 
-/* Answers leave once their promises are on disk. */
-static void on_leaving(void *arg)
-{
-	struct supervisor *sv = arg;
-
-	FEATURES_CALL(sv, answers_leaving, sv);
-}
-
 static int on_holds(void *arg, uint64_t *mark)
 {
 	return features_hold_answers(arg, mark);
@@ -215,38 +205,19 @@ void sharing_group_kept(struct sharing_group *g)
 static int open_server(struct sharing_group *g, struct error *err)
 {
 	struct varlink_interface_options more[SHARING_INTERFACES];
-	struct varlink_options opt = {
-		.vendor = "elasticd",
-		.product = "elastic-agent",
-		.version = VERSION,
-		.url = PROJECT_URL,
-		.idl = worker_idl,
-		.methods = g->methods,
-		.flat = sharing_flat_methods,
-		.ranges = worker_ranges,
-		.more_interfaces = more,
-		.limits = {
-			.message_bytes = SHARING_MESSAGE_BYTES,
-			.reply_bytes = GROUP_ANSWER_BYTES,
-			.queued_bytes = SHARING_QUEUED_BYTES,
-			.connections = GROUP_CONNECTIONS,
-			.bytes = SHARING_UNREAD_BYTES,
-			.account_bytes = SHARING_UNREAD_WORKER_BYTES + SHARING_REPLY_BYTES,
-			.account_name = "one worker",
-		},
-		.account = sharing_account,
-		.authorize = group_authorize,
-		.shut = on_shut,
-		.closed = on_closed,
-		.leaving = features_rely_on_disk(g->sv) ? on_leaving : NULL,
-		.holds = features_rely_on_disk(g->sv) ? on_holds : NULL,
-		.arg = g->sv,
-	};
+	struct varlink_options opt;
 	int r;
 
 	if (!g->methods)
 		return error_set(err, -ENOMEM, "out of memory");
-	features_interfaces(g->sv, true, more, SHARING_INTERFACES);
+	sharing_server_options(g->sv, g->methods, more, &opt);
+	opt.limits.reply_bytes = GROUP_ANSWER_BYTES;
+	opt.limits.connections = GROUP_CONNECTIONS;
+	opt.limits.bytes = SHARING_UNREAD_BYTES;
+	opt.authorize = group_authorize;
+	opt.shut = on_shut;
+	opt.closed = on_closed;
+	opt.holds = features_rely_on_disk(g->sv) ? on_holds : NULL;
 	r = varlink_server_new(supervisor_loop(g->sv), &opt, &g->server, err);
 	if (r == 0)
 		g->commons->server = g->server;
@@ -287,7 +258,7 @@ static bool operators_relay(struct varlink_call *call, const char *method, json_
 static int open_operators(struct sharing_group *g, struct error *err)
 {
 	struct varlink_interface_options more[SHARING_INTERFACES];
-	struct varlink_options opt = {
+	const struct varlink_options opt = {
 		.vendor = "elasticd",
 		.product = "elastic-agent",
 		.version = VERSION,
@@ -302,7 +273,7 @@ static int open_operators(struct sharing_group *g, struct error *err)
 		.authorize = operators_authorize,
 		.relay = operators_relay,
 		.closed = on_closed,
-		.leaving = features_rely_on_disk(g->sv) ? on_leaving : NULL,
+		.leaving = features_rely_on_disk(g->sv) ? sharing_answers_leaving : NULL,
 		.holds = features_rely_on_disk(g->sv) ? on_holds : NULL,
 		.arg = g->sv,
 	};

@@ -64,8 +64,8 @@ struct sharing_group {
 _must_check_ int group_servers_open(struct sharing_group *g, struct error *err);
 void group_servers_close(struct sharing_group *g);
 /* Handles the calls that a worker has made before its end. */
-void group_hear_last_calls(const struct sharing_group *g, const struct worker *w);
+void group_receive_last_calls(const struct sharing_group *g, const struct worker *w);
 /* A new attempt begins: ends the connections of earlier workers. */
 void group_connections_renew(struct sharing_host *x);
 /* group.c: Samples has come. */
-int group_hear_samples(struct sharing_host *x, const json_t *p, struct error *err);
+int group_samples_received(struct sharing_host *x, const json_t *p, struct error *err);

@@ -114,7 +114,7 @@ static void count_connection(struct sharing_peer *peer, int slot)
 
 int sharing_opened(const struct varlink_peer *peer, void **ret_user, void *arg)
 {
-	struct sharing *sh = arg;
+	struct sharing *sh = sharing_of(arg);
 	int slot = slot_of_session(sh, peer->pid);
 	struct sharing_peer *p;
 
@@ -226,7 +226,7 @@ static int refuse_stale(struct sharing *sh, struct varlink_call *call, int slot,
 
 int sharing_authorize(struct varlink_call *call, const char *method, json_t *p, void *arg)
 {
-	struct sharing *sh = arg;
+	struct sharing *sh = sharing_of(arg);
 	struct sharing_peer *peer = varlink_call_user(call);
 	const struct varlink_peer *who = varlink_call_peer(call);
 	int slot;
@@ -289,7 +289,7 @@ static int relay_hello(struct varlink_call *call)
 
 int sharing_hello(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct sharing *sh = arg;
+	struct sharing *sh = sharing_of(arg);
 	struct sharing_peer *peer = varlink_call_user(call);
 	const char *text = json_get_string(p, "token", "");
 	uint64_t token;

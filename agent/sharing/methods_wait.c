@@ -239,14 +239,15 @@ static int fail_left(const struct commons *c, struct varlink_call *call, int slo
 		c->slots[slot].name);
 }
 
-static int fail_not_default(
+static void fail_not_default(
 	const struct commons *c, struct varlink_call *call, int slot, const char *barrier)
 {
 	if (barrier && members_left(c->members, slot))
-		return fail_left(c, call, slot);
-	return sharing_fail(call, STATUS_INVALID_ARGUMENT,
-		"%s is not a default barrier member (evaluators and added workers are not); pass members explicitly",
-		c->slots[slot].name);
+		fail_left(c, call, slot);
+	else
+		sharing_fail(call, STATUS_INVALID_ARGUMENT,
+			"%s is not a default barrier member (evaluators and added workers are not); pass members explicitly",
+			c->slots[slot].name);
 }
 
 static bool has_slot(const int *set, size_t n, int slot)
@@ -269,13 +270,14 @@ static int members_of(struct commons *c, struct varlink_call *call, const json_t
 	const struct worker *w = names ? NULL : commons_worker(c, slot);
 	char text[512];
 
-	if (!names && !(w && is_default_member(c, w, barrier != NULL)))
-		return fail_not_default(c, call, slot, barrier), 1;
+	if (!names && !(w && is_default_member(c, w, barrier != NULL))) {
+		fail_not_default(c, call, slot, barrier);
+		return 1;
+	}
 	r = names ? named_members(c, names, ret, ret_n, text, sizeof(text))
 		  : default_members(c, barrier, slot, ret, ret_n);
-	if (r == -EINVAL && barrier &&
-		barriers_fail(c->barriers, barrier, slot, STATUS_INVALID_ARGUMENT, text) == -ENOMEM)
-		r = -ENOMEM;
+	if (r == -EINVAL && barrier) /* -ENOENT: no worker waits there */
+		(void)!barriers_fail(c->barriers, barrier, slot, STATUS_INVALID_ARGUMENT, text);
 	if (r == -EINVAL)
 		sharing_fail(call, STATUS_INVALID_ARGUMENT, "%s", text);
 	else if (r < 0)

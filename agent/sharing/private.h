@@ -102,10 +102,14 @@ struct sharing {
 struct sharing *sharing_of(const struct supervisor *sv);
 /* The commons of this host's workers; NULL likewise. */
 struct commons *sharing_commons(const struct supervisor *sv);
-/* False before the first start of w, and where memory was short. */
-bool sharing_has_slot(const struct sharing *sh, const struct worker *w);
 /* Gives all workers their slots, so that they can be named. */
 void sharing_give_slots(struct sharing *sh);
+/* The options that a server of io.elasticd.Worker has, of this host's workers or of all hosts'; the
+ * supervisor is the arg of its callbacks. more: has room for SHARING_INTERFACES, borrowed. */
+void sharing_server_options(struct supervisor *sv, const struct varlink_method *methods,
+	struct varlink_interface_options *more, struct varlink_options *ret);
+/* For struct varlink_options, where answers rely on the disk: makes their promises hold. */
+void sharing_answers_leaving(void *arg);
 
 /* board.c */
 _must_check_ int sharing_board_open(struct sharing *sh, struct error *err);
@@ -125,7 +129,7 @@ void sharing_board_cancel(struct sharing *sh, int slot);
 /* A copy of the slot, until the next call; NULL where there is none. */
 const struct board_slot *sharing_board_read(struct sharing *sh, int slot);
 
-/* identity.c */
+/* identity.c: callbacks of the server of worker.sock, and Hello */
 int sharing_opened(const struct varlink_peer *peer, void **ret_user, void *arg);
 void sharing_shut(void *user, void *arg);
 void sharing_closed(void *user, void *arg);

@@ -49,7 +49,7 @@ bool sharing_head_offset_us(const struct supervisor *sv, int64_t *ret)
 	return up && up->offset_us(up->arg, ret);
 }
 
-void sharing_tell_head(struct supervisor *sv, const char *method, json_t *body)
+void sharing_send_to_head(struct supervisor *sv, const char *method, json_t *body)
 {
 	const struct sharing_uplink *up = &sharing_of(sv)->relay->uplink;
 	const struct calls_way *way = &up->calls->way;
@@ -77,8 +77,6 @@ static int relay_failed(struct varlink_call *call, int r)
 		call, STATUS_UNAVAILABLE, "there is no link to the host that leads the group");
 }
 
-/* Hosts call the group's job by names of their own, which the head does not know: takes this host's
- * out of the call. Returns false after having answered the call. */
 bool sharing_relay_own_job(struct supervisor *sv, struct varlink_call *call, json_t *p)
 {
 	const char *job = json_get_string(p, "job", NULL);
@@ -88,7 +86,7 @@ bool sharing_relay_own_job(struct supervisor *sv, struct varlink_call *call, jso
 		varlink_error(call, "NotFound", manager_no_job(job));
 		return false;
 	}
-	/* Where a call has to name one, any does. */
+	/* Methods of io.elasticd.Manager require a job, but any does. */
 	json_object_del(p, "job");
 	if (job && strcmp(varlink_call_interface(call), "io.elasticd.Queue") != 0)
 		json_put_string(p, "job", "");
@@ -111,7 +109,7 @@ static void relay_barrier_passed(void *arg)
 	FEATURES_CALL(arg, barrier_passed, arg);
 }
 
-/* Whether workers call at the barrier of spec.ready. */
+/* Whether the call is an arrival at the barrier of spec.ready. */
 static bool relay_readies(const struct sharing *sh, struct varlink_call *call, const json_t *p)
 {
 	const char *barrier = supervisor_spec(sh->sv)->ready.barrier;
@@ -156,8 +154,9 @@ int sharing_relay_call(struct varlink_call *call, json_t *p)
 	return relay_call(peer->sh->relay, peer, call, p);
 }
 
-/* Also keeps the result with this host's run. Returns false after having answered the call. */
-static bool keep_result(struct varlink_call *call, const json_t *p)
+/* Also sets the result here: this host writes it to its run's results. Returns false after having
+ * answered the call. */
+static bool set_own_result(struct varlink_call *call, const json_t *p)
 {
 	struct flat view;
 	_cleanup_free_ void *owned = NULL;
@@ -177,8 +176,8 @@ static bool keep_result(struct varlink_call *call, const json_t *p)
 	return r == STATUS_OK;
 }
 
-/* Also has the error at hand when the worker ends. */
-static void keep_error(struct sharing *sh, int slot, const json_t *p)
+/* Also reports the error here: this host names it when the worker ends. */
+static void report_own_error(struct sharing *sh, int slot, const json_t *p)
 {
 	int code = status_from_name(json_get_string(p, "code", ""));
 
@@ -187,19 +186,19 @@ static void keep_error(struct sharing *sh, int slot, const json_t *p)
 			sh->commons, slot, (enum status)code, json_get_string(p, "message", ""));
 }
 
-/* All but what only this host knows: whose a token is, that this host has a notice, and that its
- * workers are ready. */
+/* The head answers all calls but those about what only this host knows: the owner of a token, a
+ * notice to this host, and workers that are ready. */
 bool sharing_relay_worker(struct varlink_call *call, const char *method, json_t *p, void *arg)
 {
 	int slot = sharing_slot_of(call);
 
 	if (!strcmp(method, "Hello") || !strcmp(method, "Notify") || !strcmp(method, "Ready"))
 		return false;
-	if (!strcmp(method, "Result") && !keep_result(call, p))
+	if (!strcmp(method, "Result") && !set_own_result(call, p))
 		return true;
 	(void)sharing_relay_call(call, p);
 	if (!strcmp(method, "ReportError"))
-		keep_error(arg, slot, p);
+		report_own_error(sharing_of(arg), slot, p);
 	return true;
 }
 

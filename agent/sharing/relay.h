@@ -38,7 +38,7 @@ bool sharing_has_head(const struct supervisor *sv);
 bool sharing_head_offset_us(const struct supervisor *sv, int64_t *ret);
 /* Sends a message of the present round to the head; lost where there is no way to it. Takes body.
  */
-void sharing_tell_head(struct supervisor *sv, const char *method, json_t *body);
+void sharing_send_to_head(struct supervisor *sv, const char *method, json_t *body);
 /* Hosts call the group's job by names of their own, which the head does not know: takes this host's
  * out of the call. Returns false after having answered the call. */
 bool sharing_relay_own_job(struct supervisor *sv, struct varlink_call *call, json_t *p);

@@ -53,13 +53,8 @@ static bool give_slot(struct sharing *sh, const struct worker *w)
 void sharing_give_slots(struct sharing *sh)
 {
 	for (int i = 0; i < supervisor_n_workers(sh->sv); i++)
-		if (!sharing_has_slot(sh, supervisor_worker(sh->sv, i)))
+		if (!commons_has_slot(sh->commons, supervisor_worker(sh->sv, i)))
 			(void)give_slot(sh, supervisor_worker(sh->sv, i));
-}
-
-bool sharing_has_slot(const struct sharing *sh, const struct worker *w)
-{
-	return commons_has_slot(sh->commons, w);
 }
 
 /* --- the commons of this host's workers ---------------------------------------------------------
@@ -177,48 +172,55 @@ struct commons *sharing_commons(const struct supervisor *sv)
 /* --- life ---------------------------------------------------------------------------------------
  */
 
-static void on_leaving(void *arg)
+void sharing_answers_leaving(void *arg)
 {
-	struct supervisor *sv = ((struct sharing *)arg)->sv;
+	struct supervisor *sv = arg;
 
 	FEATURES_CALL(sv, answers_leaving, sv);
 }
 
-static int open_server(struct sharing *sh, struct error *err)
+void sharing_server_options(struct supervisor *sv, const struct varlink_method *methods,
+	struct varlink_interface_options *more, struct varlink_options *ret)
 {
-	struct varlink_interface_options more[SHARING_INTERFACES];
-	struct varlink_options opt = {
+	features_interfaces(sv, true, more, SHARING_INTERFACES);
+	*ret = (struct varlink_options){
 		.vendor = "elasticd",
 		.product = "elastic-agent",
 		.version = VERSION,
 		.url = PROJECT_URL,
 		.idl = worker_idl,
-		.methods = sh->methods,
+		.methods = methods,
 		.flat = sharing_flat_methods,
 		.ranges = worker_ranges,
 		.more_interfaces = more,
 		.limits = {
 			.message_bytes = SHARING_MESSAGE_BYTES,
-			.reply_bytes = SHARING_REPLY_BYTES,
 			.queued_bytes = SHARING_QUEUED_BYTES,
-			.connections = SHARING_CONNECTIONS,
 			.account_bytes = SHARING_UNREAD_WORKER_BYTES + SHARING_REPLY_BYTES,
 			.account_name = "one worker",
 		},
 		.account = sharing_account,
-		.authorize = sharing_authorize,
-		.relay = sh->relay ? sharing_relay_worker : NULL,
-		.opened = sharing_opened,
-		.shut = sharing_shut,
-		.closed = sharing_closed,
-		.leaving = features_rely_on_disk(sh->sv) ? on_leaving : NULL,
-		.arg = sh,
+		.leaving = features_rely_on_disk(sv) ? sharing_answers_leaving : NULL,
+		.arg = sv,
 	};
+}
+
+static int open_server(struct sharing *sh, struct error *err)
+{
+	struct varlink_interface_options more[SHARING_INTERFACES];
+	struct varlink_options opt;
 	int r;
 
 	if (!sh->methods)
 		return error_set(err, -ENOMEM, "out of memory");
-	features_interfaces(sh->sv, true, more, SHARING_INTERFACES);
+	sharing_server_options(sh->sv, sh->methods, more, &opt);
+	opt.limits.reply_bytes = SHARING_REPLY_BYTES;
+	opt.limits.connections = SHARING_CONNECTIONS;
+	opt.authorize = sharing_authorize;
+	opt.relay = sh->relay ? sharing_relay_worker : NULL;
+	opt.opened = sharing_opened;
+	opt.shut = sharing_shut;
+	opt.closed = sharing_closed;
 	r = varlink_server_new(supervisor_loop(sh->sv), &opt, &sh->server, err);
 	if (r < 0)
 		return r;
@@ -383,7 +385,7 @@ static int sharing_env(const struct supervisor *sv, const struct worker *w, stru
 	const struct sharing *sh = sharing_of(sv);
 	int r;
 
-	if (!sh || !sharing_has_slot(sh, w))
+	if (!sh || !commons_has_slot(sh->commons, w))
 		return 0;
 	r = env_setf(e, "ELASTICD_WORKER_SOCKET", "%s", sh->socket_path);
 	if (!r && sharing_board_has(sh, w->slot))
@@ -401,7 +403,7 @@ static void sharing_worker_started(struct supervisor *sv, struct worker *w)
 {
 	struct sharing *sh = sharing_of(sv);
 
-	if (!sh || !sharing_has_slot(sh, w))
+	if (!sh || !commons_has_slot(sh->commons, w))
 		return;
 	sh->slots[w->slot].pid = w->pid;
 	commons_worker_started(sh->commons, w);
@@ -428,7 +430,7 @@ static void sharing_worker_ended(struct supervisor *sv, struct worker *w)
 {
 	struct sharing *sh = sharing_of(sv);
 
-	if (!sh || !sharing_has_slot(sh, w))
+	if (!sh || !commons_has_slot(sh->commons, w))
 		return;
 	forget_token(&sh->slots[w->slot]);
 	sharing_board_expect(sh, w->slot, 0);
@@ -439,7 +441,7 @@ static void sharing_worker_stopping(struct supervisor *sv, struct worker *w)
 {
 	struct sharing *sh = sharing_of(sv);
 
-	if (sh && sharing_has_slot(sh, w))
+	if (sh && commons_has_slot(sh->commons, w))
 		commons_worker_stopped(sh->commons, w);
 }
 
@@ -453,7 +455,7 @@ static void sharing_worker_over(struct supervisor *sv, struct worker *w)
 {
 	struct sharing *sh = sharing_of(sv);
 
-	if (sh && sharing_has_slot(sh, w))
+	if (sh && commons_has_slot(sh->commons, w))
 		commons_worker_over(sh->commons, w);
 }
 
@@ -490,7 +492,7 @@ bool sharing_has_called(const struct supervisor *sv, const struct worker *w)
 {
 	const struct sharing *sh = sharing_of(sv);
 
-	return sh && sharing_has_slot(sh, w) && w->token &&
+	return sh && commons_has_slot(sh->commons, w) && w->token &&
 	       sh->slots[w->slot].last_caller == w->token;
 }
 

@@ -65,7 +65,7 @@ bool speed_hosts_send_looks(struct speed *sp, uint64_t moment)
 		return true;
 	steps = batch_add(&sp->batch, moment, counts, last, n);
 	if (steps)
-		sharing_tell_head(sp->sv, "Steps", steps);
+		sharing_send_to_head(sp->sv, "Steps", steps);
 	return true;
 }
 
@@ -140,7 +140,7 @@ static void hosts_news(void *arg, int rank, bool over, int percent, const char *
 	struct speed *sp = arg;
 	const struct worker *w = commons_at(sp->commons, rank);
 
-	sharing_tell_hosts(sp->sv, "Straggler",
+	sharing_send_to_hosts(sp->sv, "Straggler",
 		json_pack("{s:i, s:s, s:i, s:s, s:b, s:i, s:s}", "attempt",
 			sp->commons->owner.attempt(sp->commons->owner.arg), "worker",
 			commons_slot_name(sp->commons, w->slot), "rank", rank, "host",

@@ -65,7 +65,7 @@ static void hear_in(const struct message *m)
 	struct connection *c = (struct connection *)calls_in_find(&in, number);
 
 	if (strcmp(m->method, "Call") != 0) {
-		calls_in_hear(&in, m->method, m->body);
+		calls_in_received(&in, m->method, m->body);
 		return;
 	}
 	if (!c) {
@@ -86,7 +86,7 @@ static void exchange(void)
 		n_to_in = 0;
 		turn();
 		for (size_t i = 0; i < n_to_out; i++) {
-			calls_out_hear(&out, to_out[i].method, to_out[i].body);
+			calls_out_received(&out, to_out[i].method, to_out[i].body);
 			json_decref(to_out[i].body);
 		}
 		n_to_out = 0;
@@ -315,10 +315,10 @@ START_TEST(what_belongs_to_no_connection_is_dropped)
 {
 	json_t *body = json_pack("{s:i, s:{s:{}}}", "connection", 99, "message", "parameters");
 
-	calls_out_hear(&out, "Answer", body);
-	calls_out_hear(&out, "Hangup", body);
-	calls_in_hear(&in, "Flow", body);
-	calls_in_hear(&in, "Hangup", body);
+	calls_out_received(&out, "Answer", body);
+	calls_out_received(&out, "Hangup", body);
+	calls_in_received(&in, "Flow", body);
+	calls_in_received(&in, "Hangup", body);
 	json_decref(body);
 	ck_assert_int_eq(varlink_server_connections(server), 0);
 }
