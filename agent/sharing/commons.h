@@ -193,9 +193,6 @@ void barrier_event(
 /* The results of all workers that have one or have ended: an owned array of Result of
  * io.elasticd.Manager. */
 json_t *commons_results_json(const struct commons *c);
-/* Sets a worker's result. STATUS_OK, or an error with err. */
-enum status commons_set_result(
-	struct commons *c, int slot, const void *value, size_t len, struct error *err);
 /* Drop the result and error of one slot's earlier processes, or of all slots'. */
 void commons_result_clear(struct commons *c, int slot);
 void commons_results_clear(struct commons *c);

@@ -71,35 +71,24 @@ int sharing_fail(struct varlink_call *call, enum status status, const char *fmt,
 	return sharing_fail_missing(NULL, call, status, text, NULL, 0);
 }
 
-struct sharing_bytes sharing_bytes_of(const struct flat *p)
-{
-	const struct flat_field *value = flat_get(p, "value"), *base64 = flat_get(p, "base64");
-	struct sharing_bytes b = { .value = NULL };
-
-	if (value)
-		b.value = value->string, b.value_len = value->len;
-	if (base64)
-		b.base64 = base64->string, b.base64_len = base64->len;
-	return b;
-}
-
-int sharing_bytes(struct varlink_call *call, const struct sharing_bytes *b, const void **ret,
+int sharing_bytes(struct varlink_call *call, const struct flat *p, const void **ret,
 	size_t *ret_len, void **ret_owned)
 {
+	const struct flat_field *value = flat_get(p, "value"), *base64 = flat_get(p, "base64");
 	int r;
 
 	*ret_owned = NULL;
-	if (!b->value == !b->base64) {
+	if (!value == !base64) {
 		sharing_fail(call, STATUS_INVALID_ARGUMENT,
-			"value, base64: expected one of them, got %s", b->value ? "both" : "none");
+			"value, base64: expected one of them, got %s", value ? "both" : "none");
 		return 1;
 	}
-	if (b->value) {
-		*ret = b->value;
-		*ret_len = b->value_len;
+	if (value) {
+		*ret = value->string;
+		*ret_len = value->len;
 		return 0;
 	}
-	r = base64_decode(b->base64, b->base64_len, ret_owned, ret_len);
+	r = base64_decode(base64->string, base64->len, ret_owned, ret_len);
 	if (r == -EINVAL)
 		sharing_fail(call, STATUS_INVALID_ARGUMENT,
 			"base64: expected base64 with padding and nothing else");

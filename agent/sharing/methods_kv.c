@@ -137,7 +137,6 @@ static void reply_deleted(struct varlink_call *call, const struct store_answer *
 
 int sharing_put(struct varlink_call *call, const struct flat *p, void *arg)
 {
-	const struct sharing_bytes b = sharing_bytes_of(p);
 	struct commons *c = sharing_commons_of(call);
 	_cleanup_free_ void *owned = NULL;
 	struct sharing_request *q;
@@ -145,7 +144,7 @@ int sharing_put(struct varlink_call *call, const struct flat *p, void *arg)
 	const void *value;
 	size_t len;
 
-	if (sharing_bytes(call, &b, &value, &len, &owned) != 0)
+	if (sharing_bytes(call, p, &value, &len, &owned) != 0)
 		return 0;
 	q = request_new(call, reply_revision);
 	if (!q)

@@ -332,7 +332,6 @@ int sharing_cancel_barrier(struct varlink_call *call, json_t *p, void *arg)
 	const char *name = json_get_string(p, "name", "");
 	const char *message = json_get_string(p, "message", NULL);
 	char text[256];
-	int r;
 
 	if (bad_name(call, name))
 		return 0;
@@ -341,12 +340,9 @@ int sharing_cancel_barrier(struct varlink_call *call, json_t *p, void *arg)
 			c->slots[sharing_slot_of(call)].name);
 		message = text;
 	}
-	r = barriers_cancel(c->barriers, name, message);
-	if (r == -ENOENT)
+	if (barriers_fail(c->barriers, name, -1, STATUS_CANCELLED, message) < 0)
 		return sharing_fail(
 			call, STATUS_FAILED_PRECONDITION, "name: no worker waits at \"%s\"", name);
-	if (r < 0)
-		return sharing_fail(call, STATUS_RESOURCE_EXHAUSTED, "%s", strerror(-r));
 	return varlink_reply(call, NULL);
 }
 

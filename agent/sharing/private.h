@@ -165,16 +165,10 @@ int sharing_hello_reply(struct varlink_call *call);
 /* An io.elasticd.Worker.GroupError, owned. */
 json_t *sharing_error_json(const struct commons *c, const struct members_error *e);
 json_t *sharing_names_json(const struct commons *c, const int *slots, size_t n);
-/* The parameters value and base64 of a call; NULL where it does not give one. */
-struct sharing_bytes {
-	const char *value, *base64;
-	size_t value_len, base64_len;
-};
-struct sharing_bytes sharing_bytes_of(const struct flat *p);
-/* The bytes, in ret: borrowed from b, or owned by the caller in ret_owned. Returns 0, or non-zero
- * after having answered the call. */
-_must_check_ int sharing_bytes(struct varlink_call *call, const struct sharing_bytes *b,
-	const void **ret, size_t *ret_len, void **ret_owned);
+/* The bytes that the parameter value or base64 of a call gives: borrowed from p, or owned by the
+ * caller in ret_owned. Returns 0, or non-zero after having answered the call. */
+_must_check_ int sharing_bytes(struct varlink_call *call, const struct flat *p, const void **ret,
+	size_t *ret_len, void **ret_owned);
 
 /* methods_kv.c */
 /* Answers the call with an error, and returns true, where one more long answer is too much. */
@@ -201,6 +195,8 @@ int sharing_events(struct varlink_call *call, json_t *p, void *arg);
 void sharing_record(struct supervisor *sv); /* results.json, at the end of the run */
 int sharing_method_results(struct varlink_call *call, json_t *p, void *arg);
 int sharing_result(struct varlink_call *call, const struct flat *p, void *arg);
+/* Sets the result that a call of Result gives. Returns false after having answered the call. */
+bool sharing_set_result(struct varlink_call *call, const struct flat *p);
 
 /* relay.c */
 struct sharing_relay *sharing_relay_free(struct sharing_relay *r);

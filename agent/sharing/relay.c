@@ -159,21 +159,9 @@ int sharing_relay_call(struct varlink_call *call, json_t *p)
 static bool set_own_result(struct varlink_call *call, const json_t *p)
 {
 	struct flat view;
-	_cleanup_free_ void *owned = NULL;
-	struct sharing_bytes b;
-	struct error err = { 0 };
-	const void *value;
-	enum status r;
-	size_t len;
 
 	flat_of((json_t *)p, &view);
-	b = sharing_bytes_of(&view);
-	if (sharing_bytes(call, &b, &value, &len, &owned) != 0)
-		return false;
-	r = commons_set_result(sharing_commons_of(call), sharing_slot_of(call), value, len, &err);
-	if (r != STATUS_OK)
-		sharing_fail(call, r, "%s", err.text);
-	return r == STATUS_OK;
+	return sharing_set_result(call, &view);
 }
 
 /* Also reports the error here: this host names it when the worker ends. */

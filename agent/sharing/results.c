@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/files/file_system.h"
 #include "agent/sharing/group.h"
 #include "agent/sharing/private.h"
-
-#include "agent/files/file_system.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/text/base64.h"
@@ -31,7 +30,8 @@ void commons_results_clear(struct commons *c)
 		commons_result_clear(c, i);
 }
 
-enum status commons_set_result(
+/* STATUS_OK, or an error with err. */
+static enum status set_result(
 	struct commons *c, int slot, const void *value, size_t len, struct error *err)
 {
 	struct commons_slot *s = &c->slots[slot];
@@ -60,19 +60,25 @@ enum status commons_set_result(
 	return STATUS_OK;
 }
 
-int sharing_result(struct varlink_call *call, const struct flat *p, void *arg)
+bool sharing_set_result(struct varlink_call *call, const struct flat *p)
 {
 	_cleanup_free_ void *owned = NULL;
-	const struct sharing_bytes b = sharing_bytes_of(p);
 	struct error err = { 0 };
 	const void *value;
 	enum status r;
 	size_t len;
 
-	if (sharing_bytes(call, &b, &value, &len, &owned) != 0)
-		return 0;
-	r = commons_set_result(sharing_commons_of(call), sharing_slot_of(call), value, len, &err);
-	return r == STATUS_OK ? varlink_reply(call, NULL) : sharing_fail(call, r, "%s", err.text);
+	if (sharing_bytes(call, p, &value, &len, &owned) != 0)
+		return false;
+	r = set_result(sharing_commons_of(call), sharing_slot_of(call), value, len, &err);
+	if (r != STATUS_OK)
+		sharing_fail(call, r, "%s", err.text);
+	return r == STATUS_OK;
+}
+
+int sharing_result(struct varlink_call *call, const struct flat *p, void *arg)
+{
+	return sharing_set_result(call, p) ? varlink_reply(call, NULL) : 0;
 }
 
 void commons_results_error(struct commons *c, int slot, const char *code, const char *message)

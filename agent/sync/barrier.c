@@ -560,11 +560,6 @@ int barriers_fail(
 	return 0;
 }
 
-int barriers_cancel(struct barriers *b, const char *name, const char *message)
-{
-	return barriers_fail(b, name, -1, STATUS_CANCELLED, message);
-}
-
 /* Applies slot's end to the open use of name. */
 static void barrier_worker_ended(struct barriers *b, struct barrier_name *name, int slot, bool bad,
 	bool recoverable, const char *why)

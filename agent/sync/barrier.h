@@ -109,12 +109,10 @@ bool barriers_begun_default(const struct barriers *b, const char *name, uint64_t
  * the worker counts as arrived but does not wait. An unknown token is ignored. */
 void barriers_forget(struct barriers *b, void *token);
 
-/* Fails the barrier: all that wait get CANCELLED with message, members that come later get it once.
- * Returns 0, or -ENOENT when no worker waits at name. */
-_must_check_ int barriers_cancel(struct barriers *b, const char *name, const char *message);
-/* As barriers_cancel(), with another status: for a call of slot (-1: of no worker) that was wrong
- * before it could arrive, such as one that names a member that does not exist. slot itself does not
- * get the failure again. */
+/* Fails the barrier: all that wait get status with message, members that come later get it once.
+ * slot: the worker whose wrong call this is, such as one that names a member that does not exist;
+ * it does not get the failure again. -1: a worker cancels the barrier. Returns 0, or -ENOENT when
+ * no worker waits at name. */
 _must_check_ int barriers_fail(
 	struct barriers *b, const char *name, int slot, enum status status, const char *message);
 

@@ -396,15 +396,15 @@ END_TEST
 START_TEST(cancel_gives_its_text_and_needs_a_waiting_worker)
 {
 	arrive(0, 1);
-	ck_assert_int_eq(barriers_cancel(b, "x", "no more data"), 0);
+	ck_assert_int_eq(barriers_fail(b, "x", -1, STATUS_CANCELLED, "no more data"), 0);
 	ck_assert_int_eq(answer_of(1)->status, STATUS_CANCELLED);
 	ck_assert_str_eq(answer_of(1)->message, "no more data");
-	ck_assert_int_eq(barriers_cancel(b, "x", "no more data"), -ENOENT);
-	ck_assert_int_eq(barriers_cancel(b, "y", "no more data"), -ENOENT);
+	ck_assert_int_eq(barriers_fail(b, "x", -1, STATUS_CANCELLED, "no more data"), -ENOENT);
+	ck_assert_int_eq(barriers_fail(b, "y", -1, STATUS_CANCELLED, "no more data"), -ENOENT);
 	arrive(1, 2);
 	ck_assert_str_eq(answer_of(2)->message, "no more data");
 	arrive_at("z", 0, 1, 3);
-	ck_assert_int_eq(barriers_cancel(b, "z", NULL), -ENOENT);
+	ck_assert_int_eq(barriers_fail(b, "z", -1, STATUS_CANCELLED, NULL), -ENOENT);
 }
 END_TEST
 
@@ -454,7 +454,7 @@ START_TEST(first_arrivals_deadline_counts)
 	arrive_by(1, 3, 200, 2);
 	ck_assert_int_eq(barriers_arrive(b, "y", 0, (int[]){ 0, 1 }, 2, 300, 1, (void *)3), 0);
 	ck_assert_uint_eq(barriers_expire(b, 1), 300);
-	ck_assert_int_eq(barriers_cancel(b, "y", ""), 0);
+	ck_assert_int_eq(barriers_fail(b, "y", -1, STATUS_CANCELLED, ""), 0);
 	ck_assert_uint_eq(barriers_expire(b, 1), 500);
 }
 END_TEST
@@ -545,7 +545,7 @@ START_TEST(too_many_members_are_refused_after_old_failures_are_dropped)
 		return;
 	for (int i = 0; i < fit; i++) {
 		arrive_at(many_name(i), 0, 4096, i + 1);
-		ck_assert_int_eq(barriers_cancel(b, many_name(i), "no"), 0);
+		ck_assert_int_eq(barriers_fail(b, many_name(i), -1, STATUS_CANCELLED, "no"), 0);
 	}
 	n_answers = 0;
 	for (int i = 0; i < fit; i++)
@@ -638,7 +638,7 @@ START_TEST(callback_may_reset_all)
 	in_callback = reset_and_come;
 	arrive(0, 1);
 	arrive(1, 2);
-	ck_assert_int_eq(barriers_cancel(b, "x", "no"), 0);
+	ck_assert_int_eq(barriers_fail(b, "x", -1, STATUS_CANCELLED, "no"), 0);
 	ck_assert_int_eq(n_answers, 4);
 	ck_assert_int_eq(answer_of(11)->status, STATUS_ABORTED);
 	ck_assert_int_eq(answer_of(12)->status, STATUS_ABORTED);
@@ -669,7 +669,7 @@ static void wild_step(void)
 		barriers_worker_started(b, (int)wild(4));
 		break;
 	case 2:
-		(void)!barriers_cancel(b, name, "why");
+		(void)!barriers_fail(b, name, -1, STATUS_CANCELLED, "why");
 		break;
 	case 3:
 		barriers_expire(b, wild(100));

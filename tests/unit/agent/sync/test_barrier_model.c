@@ -357,7 +357,10 @@ static void world_step(struct world *w, const struct op *op)
 		break;
 	case CANCEL:
 		ok = model_cancel(&w->m, op->name, STATUS_CANCELLED, 0);
-		must(w, barriers_cancel(w->b, name, "enough") == (ok ? 0 : -ENOENT), "cancel");
+		must(w,
+			barriers_fail(w->b, name, -1, STATUS_CANCELLED, "enough") ==
+				(ok ? 0 : -ENOENT),
+			"cancel");
 		break;
 	case FAIL:
 		ok = model_cancel(&w->m, op->name, STATUS_ABORTED, 1u << op->slot);
