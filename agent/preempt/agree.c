@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-
-/* The rounds: reads the steps from the board, decides when a round is over and what follows. */
-
+/* The rounds: agrees on a step from what the board shows, and decides when a round is over and what
+ * follows. */
 #include "agent/preempt/machine_private.h"
 
 #include <stdio.h>
@@ -21,19 +20,19 @@ void preempt_publish(struct preempt *p, int64_t save_at)
 	p->publish = true;
 }
 
-void preempt_due(struct preempt *p, struct preempt_worker *t)
+void preempt_due(struct preempt *p, struct preempt_worker *w)
 {
-	if (t->due)
+	if (w->due)
 		return;
-	t->due = true;
-	TAILQ_INSERT_TAIL(&p->due, t, due_link);
+	w->due = true;
+	TAILQ_INSERT_TAIL(&p->due, w, due_link);
 }
 
-void preempt_give_signal(struct preempt *p, struct preempt_worker *t)
+void preempt_give_signal(struct preempt *p, struct preempt_worker *w)
 {
-	t->classified = t->signalled = t->signal_due = true;
-	preempt_count(p, t);
-	preempt_due(p, t);
+	w->classified = w->signalled = w->signal_due = true;
+	preempt_count(p, w);
+	preempt_due(p, w);
 }
 
 void preempt_over(struct preempt *p, const char *why)
@@ -45,14 +44,14 @@ void preempt_over(struct preempt *p, const char *why)
 	snprintf(p->why, sizeof(p->why), "%s", why);
 }
 
-void preempt_mark_saved(struct preempt *p, struct preempt_worker *t, uint64_t now_ms)
+void preempt_mark_saved(struct preempt *p, struct preempt_worker *w, uint64_t now_ms)
 {
-	uint64_t took = now_ms - t->order_ms;
+	uint64_t took = now_ms - w->order_ms;
 
-	t->saved = t->has_saved = true;
-	preempt_count(p, t);
-	t->saved_step = t->order_step;
-	t->saving_ms += (int64_t)took;
+	w->saved = w->has_saved = true;
+	preempt_count(p, w);
+	w->saved_step = w->order_step;
+	w->saving_ms += (int64_t)took;
 	if (took > p->longest_ms)
 		p->longest_ms = took;
 }
@@ -96,7 +95,7 @@ static void preempt_finish(struct preempt *p, uint64_t now_ms, const char *why)
 		return;
 	}
 	if (p->ordered)
-		p->tell |= PREEMPT_TELL_SHORT;
+		p->news |= PREEMPT_NEWS_SHORT;
 	preempt_short_text(p, now_ms, text, sizeof(text));
 	preempt_no_second(p, why ? why : text);
 }
@@ -109,7 +108,7 @@ static void preempt_count_down(struct preempt *p, uint64_t now_ms)
 		preempt_finish(p, now_ms, NULL);
 		return;
 	}
-	p->tell |= PREEMPT_TELL_COUNTDOWN;
+	p->news |= PREEMPT_NEWS_COUNTDOWN;
 	preempt_publish(p, INT64_MAX);
 	preempt_check_later(p, now_ms);
 }
@@ -131,12 +130,12 @@ static void preempt_add_counts(struct preempt_counts *c, unsigned of, int by)
 	c->silent += stepped ? 0 : by;
 }
 
-void preempt_count(struct preempt *p, struct preempt_worker *t)
+void preempt_count(struct preempt *p, struct preempt_worker *w)
 {
-	preempt_add_counts(&p->counts, t->counted, -1);
-	t->counted = (t->running ? COUNT_RUNNING : 0) | (t->stepped ? COUNT_STEPPED : 0) |
-		     (t->saved ? COUNT_SAVED : 0) | (t->signalled ? COUNT_SIGNALLED : 0);
-	preempt_add_counts(&p->counts, t->counted, 1);
+	preempt_add_counts(&p->counts, w->counted, -1);
+	w->counted = (w->running ? COUNT_RUNNING : 0) | (w->stepped ? COUNT_STEPPED : 0) |
+		     (w->saved ? COUNT_SAVED : 0) | (w->signalled ? COUNT_SIGNALLED : 0);
+	preempt_add_counts(&p->counts, w->counted, 1);
 }
 
 void preempt_hurry(struct preempt *p, uint64_t now_ms, const char *why)
@@ -177,7 +176,7 @@ static void preempt_all_saved(
 	if (!p->final || !p->agreed || p->state == PREEMPT_LEAVING)
 		return;
 	p->state = PREEMPT_LEAVING;
-	p->tell |= PREEMPT_TELL_SAVED;
+	p->news |= PREEMPT_NEWS_SAVED;
 }
 
 void preempt_settle(struct preempt *p, uint64_t now_ms, bool fresh)
@@ -203,54 +202,42 @@ void preempt_settle(struct preempt *p, uint64_t now_ms, bool fresh)
 /* Agrees on the step after the last that any participant has begun. */
 static void preempt_agree(struct preempt *p)
 {
-	int64_t step = INT64_MIN;
-	bool any = false;
+	int64_t front = preempt_front(p);
 
-	for (int i = 0; i < p->n_workers; i++) {
-		const struct preempt_worker *t = p->workers[i];
-
-		if (!t || !t->running || !t->stepped)
-			continue;
-		any = true;
-		if (t->step > step)
-			step = t->step;
-	}
-	if (!any)
+	if (!p->counts.living)
 		return;
 	/* INT64_MAX has a meaning of its own on the board. */
-	p->step = step < INT64_MAX - 2 ? step + 1 : INT64_MAX - 1;
+	p->step = front < INT64_MAX - 2 ? front + 1 : INT64_MAX - 1;
 	p->agreed = true;
 	p->state = PREEMPT_SAVING;
-	p->tell |= PREEMPT_TELL_STEP;
+	p->news |= PREEMPT_NEWS_STEP;
 	preempt_publish(p, p->step);
 }
 
 void preempt_add_sample(struct preempt *p, const struct preempt_sample *s, uint64_t now_ms)
 {
-	struct preempt_worker *t =
-		s->slot >= 0 && s->slot < p->n_workers ? p->workers[s->slot] : NULL;
+	struct preempt_worker *w = preempt_find(p, s->slot);
 
 	if (!preempt_is_up(p) || p->spec->how == SPEC_PREEMPT_SIGNAL)
 		return;
-	if (!t || !t->running || !s->stepped)
+	if (!w || !w->running || !s->stepped)
 		return;
-	t->stepped = t->classified = true;
-	preempt_count(p, t);
-	t->step = s->step;
-	preempt_measure(p, t, s->steps, now_ms);
+	w->stepped = w->classified = true;
+	preempt_count(p, w);
+	w->step = s->step;
+	preempt_measure(p, w, s->steps, now_ms);
 }
 
 /* Decides once, for a worker that reports no steps, whether it gets the signal. */
 static void preempt_classify(struct preempt *p, const struct preempt_sample *s, bool alone)
 {
-	struct preempt_worker *t =
-		s->slot >= 0 && s->slot < p->n_workers ? p->workers[s->slot] : NULL;
+	struct preempt_worker *w = preempt_find(p, s->slot);
 
-	if (!t || !t->running || t->classified)
+	if (!w || !w->running || w->classified)
 		return;
 	if (p->spec->how == SPEC_PREEMPT_AUTO && (alone || !s->connected))
-		preempt_give_signal(p, t);
-	t->classified = true;
+		preempt_give_signal(p, w);
+	w->classified = true;
 }
 
 /* True when the next save must be the last. */

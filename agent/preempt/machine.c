@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-
 /*
- * Each event changes the state and sets marks; preempt_next() takes the
- * marks one after the other. So only a worker's first start needs memory. A round begins with the
- * value that makes all workers ask (ANNOUNCE, or PUBLISH of INT64_MIN), goes by READ to the agreed
- * step, and ends when all living participants have saved. Questions are answered by the state at
- * the moment when preempt_next() takes them.
+ * Each event changes the state and sets marks; preempt_next() takes the marks one after the other.
+ * So only a worker's first start needs memory. A round begins with the value that makes all workers
+ * ask (ANNOUNCE, or PUBLISH of INT64_MIN), goes by READ to the agreed step, and ends when all
+ * living participants have saved. The state at the moment when preempt_next() takes a question
+ * decides its answer.
  */
-
 #include "agent/preempt/machine_private.h"
 
 #include "agent/sync/slots_text.h"
@@ -46,7 +44,7 @@ struct preempt *preempt_free(struct preempt *p)
 	return NULL;
 }
 
-static struct preempt_worker *preempt_find(const struct preempt *p, int slot)
+struct preempt_worker *preempt_find(const struct preempt *p, int slot)
 {
 	return slot >= 0 && slot < p->n_workers ? p->workers[slot] : NULL;
 }
@@ -73,35 +71,35 @@ static struct preempt_worker *preempt_worker(struct preempt *p, int slot)
 	return p->workers[slot];
 }
 
-static void preempt_enter(struct preempt *p, struct preempt_worker *t)
+static void preempt_enter(struct preempt *p, struct preempt_worker *w)
 {
-	t->has_question = true;
-	TAILQ_INSERT_TAIL(&p->questions, t, question_link);
+	w->has_question = true;
+	TAILQ_INSERT_TAIL(&p->questions, w, question_link);
 }
 
 void preempt_drop_question(struct preempt *p, int slot)
 {
-	struct preempt_worker *t = preempt_find(p, slot);
+	struct preempt_worker *w = preempt_find(p, slot);
 
-	if (!t || !t->has_question)
+	if (!w || !w->has_question)
 		return;
-	t->has_question = false;
-	TAILQ_REMOVE(&p->questions, t, question_link);
+	w->has_question = false;
+	TAILQ_REMOVE(&p->questions, w, question_link);
 }
 
-/* Forgets what t did during this notice. */
-static void preempt_reset(struct preempt *p, struct preempt_worker *t)
+/* Forgets what w did during this notice. */
+static void preempt_reset(struct preempt *p, struct preempt_worker *w)
 {
 	struct preempt_worker fresh = {
-		.slot = t->slot, .name = t->name, .running = t->running, .counted = t->counted
+		.slot = w->slot, .name = w->name, .running = w->running, .counted = w->counted
 	};
 
-	preempt_drop_question(p, t->slot);
-	if (t->due)
-		TAILQ_REMOVE(&p->due, t, due_link);
-	*t = fresh;
-	t->saved_step = -1;
-	preempt_count(p, t);
+	preempt_drop_question(p, w->slot);
+	if (w->due)
+		TAILQ_REMOVE(&p->due, w, due_link);
+	*w = fresh;
+	w->saved_step = -1;
+	preempt_count(p, w);
 }
 
 bool preempt_is_up(const struct preempt *p)
@@ -111,36 +109,36 @@ bool preempt_is_up(const struct preempt *p)
 
 int preempt_started(struct preempt *p, int slot, const char *name)
 {
-	struct preempt_worker *t;
+	struct preempt_worker *w;
 	char *copy = strdup(name);
 
 	assert(slot >= 0);
-	t = copy ? preempt_worker(p, slot) : NULL;
-	if (!t) {
+	w = copy ? preempt_worker(p, slot) : NULL;
+	if (!w) {
 		free(copy);
 		return -ENOMEM;
 	}
-	free(t->name);
-	t->name = copy;
-	t->running = true;
-	preempt_reset(p, t);
+	free(w->name);
+	w->name = copy;
+	w->running = true;
+	preempt_reset(p, w);
 	if (preempt_is_up(p) && p->spec->how == SPEC_PREEMPT_SIGNAL)
-		preempt_give_signal(p, t);
+		preempt_give_signal(p, w);
 	else if (preempt_is_up(p))
 		preempt_want_read(p);
 	return 0;
 }
 
 static enum preempt_meaning preempt_meaning(
-	const struct preempt *p, const struct preempt_worker *t, enum preempt_end how)
+	const struct preempt *p, const struct preempt_worker *w, enum preempt_end how)
 {
-	bool signalled = p->state == PREEMPT_OVER || (t && t->signalled);
+	bool signalled = p->state == PREEMPT_OVER || (w && w->signalled);
 
 	if (p->state == PREEMPT_NONE)
 		return how == PREEMPT_END_DONE ? PREEMPT_SUCCEEDED : PREEMPT_FAILED;
 	switch (how) {
 	case PREEMPT_END_DONE:
-		return signalled || (t && t->told_exit) ? PREEMPT_LEFT : PREEMPT_SUCCEEDED;
+		return signalled || (w && w->ordered_exit) ? PREEMPT_LEFT : PREEMPT_SUCCEEDED;
 	case PREEMPT_END_LEFT:
 		return PREEMPT_LEFT;
 	case PREEMPT_END_SIGNAL:
@@ -151,19 +149,19 @@ static enum preempt_meaning preempt_meaning(
 	return PREEMPT_FAILED;
 }
 
-/* t failed: shortens the limit, since other participants may wait for t. Workers that get the
+/* w failed: shortens the limit, since other participants may wait for w. Workers that get the
  * signal wait for no other. */
-static void preempt_failed(struct preempt *p, const struct preempt_worker *t, uint64_t now_ms)
+static void preempt_failed(struct preempt *p, const struct preempt_worker *w, uint64_t now_ms)
 {
 	char why[sizeof(p->no_second)] = "";
 
-	if (!t->stepped && (p->spec->how == SPEC_PREEMPT_SIGNAL || t->signalled))
+	if (!w->stepped && (p->spec->how == SPEC_PREEMPT_SIGNAL || w->signalled))
 		return;
 	if (now_ms + p->stop_ms < p->limit_ms)
 		p->limit_ms = now_ms + p->stop_ms;
-	if (!t->stepped)
+	if (!w->stepped)
 		return;
-	slots_append(why, sizeof(why), t->name);
+	slots_append(why, sizeof(why), w->name);
 	slots_append(why, sizeof(why), " failed");
 	preempt_hurry(p, now_ms, why);
 }
@@ -171,48 +169,48 @@ static void preempt_failed(struct preempt *p, const struct preempt_worker *t, ui
 enum preempt_meaning preempt_ended(
 	struct preempt *p, int slot, enum preempt_end how, uint64_t now_ms)
 {
-	struct preempt_worker *t = preempt_find(p, slot);
-	enum preempt_meaning meaning = preempt_meaning(p, t, how);
+	struct preempt_worker *w = preempt_find(p, slot);
+	enum preempt_meaning meaning = preempt_meaning(p, w, how);
 
-	if (!t || !t->running)
+	if (!w || !w->running)
 		return meaning;
 	preempt_drop_question(p, slot);
-	t->running = false;
-	preempt_count(p, t);
-	t->signal_due = false;
-	t->meaning = meaning;
+	w->running = false;
+	preempt_count(p, w);
+	w->signal_due = false;
+	w->meaning = meaning;
 	if (!preempt_is_up(p))
 		return meaning;
-	if (t->ordered && !t->saved && t->told_exit && meaning == PREEMPT_LEFT)
-		preempt_mark_saved(p, t, now_ms);
-	if (t->stepped && !t->saved) {
-		t->tell_due = true;
-		preempt_due(p, t);
+	if (w->ordered && !w->saved && w->ordered_exit && meaning == PREEMPT_LEFT)
+		preempt_mark_saved(p, w, now_ms);
+	if (w->stepped && !w->saved) {
+		w->report_due = true;
+		preempt_due(p, w);
 	}
 	if (meaning == PREEMPT_FAILED)
-		preempt_failed(p, t, now_ms);
+		preempt_failed(p, w, now_ms);
 	preempt_settle(p, now_ms, false);
 	return meaning;
 }
 
 void preempt_add_question(struct preempt *p, int slot, int64_t step, uint64_t now_ms)
 {
-	struct preempt_worker *t = preempt_find(p, slot);
+	struct preempt_worker *w = preempt_find(p, slot);
 
-	if (!t || !t->running)
+	if (!w || !w->running)
 		return;
 	preempt_drop_question(p, slot);
-	preempt_enter(p, t);
-	t->question_step = step;
-	t->question_ms = now_ms;
-	if (t->ordered && !t->saved)
-		preempt_mark_saved(p, t, now_ms);
+	preempt_enter(p, w);
+	w->question_step = step;
+	w->question_ms = now_ms;
+	if (w->ordered && !w->saved)
+		preempt_mark_saved(p, w, now_ms);
 	if (!preempt_is_up(p) || p->spec->how == SPEC_PREEMPT_SIGNAL)
 		return;
-	t->stepped = true;
-	t->classified = true;
-	t->step = step;
-	preempt_count(p, t);
+	w->stepped = true;
+	w->classified = true;
+	w->step = step;
+	preempt_count(p, w);
 	if (!p->agreed)
 		preempt_want_read(p);
 	/* Decide now whether there is time for two saves: the pace is best known here. */
@@ -225,15 +223,15 @@ void preempt_add_question(struct preempt *p, int slot, int64_t step, uint64_t no
 
 int preempt_saved(struct preempt *p, int slot, int64_t step, uint64_t now_ms)
 {
-	struct preempt_worker *t = preempt_find(p, slot);
+	struct preempt_worker *w = preempt_find(p, slot);
 
-	if (!t || p->state == PREEMPT_NONE)
+	if (!w || p->state == PREEMPT_NONE)
 		return -ERANGE;
-	if (t->has_saved && t->saved_step == step && (t->saved || !t->ordered))
+	if (w->has_saved && w->saved_step == step && (w->saved || !w->ordered))
 		return 1;
-	if (!t->ordered || t->saved || t->order_step != step)
+	if (!w->ordered || w->saved || w->order_step != step)
 		return -ERANGE;
-	preempt_mark_saved(p, t, now_ms);
+	preempt_mark_saved(p, w, now_ms);
 	if (preempt_is_up(p))
 		preempt_settle(p, now_ms, false);
 	return 0;
@@ -263,25 +261,25 @@ static void preempt_begin(struct preempt *p)
 
 /* Reports a notice that is the first, comes from a new source, or leaves less time than the last
  * reported one; others are only counted. hurries: it leaves no time. */
-static void preempt_tell_notice(
+static void preempt_report_notice(
 	struct preempt *p, const char *source, const char *reason, bool hurries)
 {
-	bool heard = false;
+	bool known = false;
 	int max;
 
-	for (int i = 0; i < p->n_told; i++)
-		heard = heard || !strncmp(p->told[i], source, sizeof(p->told[i]) - 1);
-	max = heard ? PREEMPT_TOLD_AGAIN : PREEMPT_TOLD_MAX;
-	if (p->n_told >= max)
+	for (int i = 0; i < p->n_reported; i++)
+		known = known || !strncmp(p->reported[i], source, sizeof(p->reported[i]) - 1);
+	max = known ? PREEMPT_REPORTED_AGAIN : PREEMPT_REPORTED_MAX;
+	if (p->n_reported >= max)
 		return;
-	if (heard && !hurries && p->limit_ms + PREEMPT_SHORTER_MS >= p->told_limit_ms)
+	if (known && !hurries && p->limit_ms + PREEMPT_SHORTER_MS >= p->reported_limit_ms)
 		return;
-	snprintf(p->told[p->n_told], sizeof(p->told[0]), "%s", source);
-	p->n_told++;
-	p->told_limit_ms = p->limit_ms;
+	snprintf(p->reported[p->n_reported], sizeof(p->reported[0]), "%s", source);
+	p->n_reported++;
+	p->reported_limit_ms = p->limit_ms;
 	snprintf(p->source, sizeof(p->source), "%s", source);
 	snprintf(p->reason, sizeof(p->reason), "%s", reason);
-	p->tell |= PREEMPT_TELL_NOTICE;
+	p->news |= PREEMPT_NEWS_NOTICE;
 }
 
 void preempt_notice(struct preempt *p, const struct preempt_notice *n, bool grace)
@@ -299,7 +297,7 @@ void preempt_notice(struct preempt *p, const struct preempt_notice *n, bool grac
 		(p->deadline_ms == SPEC_UNSET || n->deadline_ms < p->deadline_ms))
 		p->deadline_ms = n->deadline_ms;
 	p->notices++;
-	preempt_tell_notice(
+	preempt_report_notice(
 		p, n->source ? n->source : "", n->reason ? n->reason : "", !grace && !p->final);
 	if (first) {
 		p->final = !grace;
@@ -319,22 +317,22 @@ void preempt_cancel(struct preempt *p)
 	bool clear = p->announced && !p->announce;
 
 	for (int i = 0; i < p->n_workers; i++) {
-		struct preempt_worker *t = p->workers[i];
-		bool asking = t && t->has_question;
+		struct preempt_worker *w = p->workers[i];
+		bool asking = w && w->has_question;
 
-		if (t)
-			preempt_reset(p, t);
+		if (w)
+			preempt_reset(p, w);
 		if (asking)
-			preempt_enter(p, t);
+			preempt_enter(p, w);
 	}
 	p->state = PREEMPT_NONE;
 	p->deadline_ms = SPEC_UNSET;
 	p->step = -1;
-	p->notices = p->n_told = 0;
+	p->notices = p->n_reported = 0;
 	p->announced = p->announce = p->publish = p->stop = false;
 	p->again = p->final = p->agreed = p->ordered = p->await_read = p->read_again = false;
 	p->reading = PREEMPT_READ_NO;
-	p->tell = 0;
+	p->news = 0;
 	p->longest_ms = 0;
 	p->no_second[0] = '\0';
 	p->clear = clear || p->clear;
@@ -349,9 +347,9 @@ uint64_t preempt_due_ms(const struct preempt *p)
 
 int64_t preempt_saved_step(const struct preempt *p, int slot)
 {
-	const struct preempt_worker *t = preempt_find(p, slot);
+	const struct preempt_worker *w = preempt_find(p, slot);
 
-	return t && p->state != PREEMPT_NONE ? t->saved_step : -1;
+	return w && p->state != PREEMPT_NONE ? w->saved_step : -1;
 }
 
 struct preempt_view preempt_view(const struct preempt *p)

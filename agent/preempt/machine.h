@@ -77,7 +77,7 @@ enum preempt_what {
 			    INT64_MIN: all workers ask, for the next round) */
 	PREEMPT_ANSWER,	 /* answer `worker`'s question with `order`, at `step` */
 	PREEMPT_SIGNAL,	 /* send preemption.signal to `worker` */
-	PREEMPT_TELL,	 /* make an event of `text`; worker -1: of the group */
+	PREEMPT_REPORT,	 /* make an event of `text`; worker -1: of the group */
 	PREEMPT_STOP, /* stop the workers that still run, as preempted; text says why (limit, or all
 			 have left). Comes even when none runs: the caller then decides by how they
 			 ended */
@@ -91,8 +91,8 @@ struct preempt_do {
 	int worker;
 	enum preempt_order order;
 	int64_t step;
-	const char *event; /* of TELL: its name, "notice", "agreed", "countdown", "no-second-save",
-			    * "all-saved" or (of a worker) "not-saved" */
+	const char *event; /* of REPORT: its name, "notice", "agreed", "countdown",
+			    * "no-second-save", "all-saved" or (of a worker) "not-saved" */
 	char text[256];
 };
 
@@ -127,7 +127,7 @@ void preempt_add_sample(struct preempt *p, const struct preempt_sample *s, uint6
 enum preempt_meaning preempt_ended(
 	struct preempt *p, int slot, enum preempt_end how, uint64_t now_ms);
 
-/* A notice. A second one may shorten the time. A notice is reported (TELL) when it is the first,
+/* A notice. A second one may shorten the time. A notice is reported (REPORT) when it is the first,
  * leaves less time, or comes from a new source; at most 16 are reported, the others only counted.
  * grace: the workers go on until the deadline (two saves) instead of leaving at once. Without a
  * known deadline in the future there is no grace. */

@@ -98,7 +98,7 @@ static int64_t command_limit_ms(const struct notice_command *c)
 	return poll > COMMAND_LIMIT_MS ? poll : COMMAND_LIMIT_MS;
 }
 
-static void command_tell(void *arg)
+static void command_report(void *arg)
 {
 	struct notice_command *c = arg;
 
@@ -125,7 +125,7 @@ static void command_result(struct notice_command *c, const struct notice_command
 		events_add(supervisor_events(sv), "notice-source", supervisor_attempt(sv), -1, NULL,
 			"preemption.command works again");
 	}
-	if (news && loop_defer(supervisor_loop(sv), command_tell, c) < 0)
+	if (news && loop_defer(supervisor_loop(sv), command_report, c) < 0)
 		c->last.what = NOTICE_COMMAND_NONE; /* without memory: the next run reports it */
 }
 
@@ -197,7 +197,7 @@ struct notice_command *notice_command_free(struct notice_command *c)
 {
 	if (!c)
 		return NULL;
-	loop_cancel(supervisor_loop(c->sv), command_tell, c);
+	loop_cancel(supervisor_loop(c->sv), command_report, c);
 	side_program_free(c->program);
 	loop_timer_free(c->timer);
 	free(c);
@@ -208,7 +208,7 @@ void notice_command_end(struct notice_command *c)
 {
 	c->ended = true;
 	loop_timer_disarm(c->timer);
-	loop_cancel(supervisor_loop(c->sv), command_tell, c);
+	loop_cancel(supervisor_loop(c->sv), command_report, c);
 	if (c->program)
 		side_program_kill(c->program);
 }

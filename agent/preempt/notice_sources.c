@@ -22,7 +22,7 @@ static struct notice_sources *notice_sources_of(const struct supervisor *sv)
 	return p ? p->notices : NULL;
 }
 
-static void notice_sources_tell(struct notice_sources *n, const struct preempting_notice *notice)
+static void notice_sources_take(struct notice_sources *n, const struct preempting_notice *notice)
 {
 	struct error err = { 0 };
 
@@ -39,7 +39,7 @@ static void notice_sources_on_command(void *arg, const struct notice_command_res
 		.deadline_us = SPEC_UNSET,
 	};
 
-	notice_sources_tell(arg, &notice);
+	notice_sources_take(arg, &notice);
 }
 
 static void notice_sources_on_cloud(void *arg, const struct notice *cloud)
@@ -51,7 +51,7 @@ static void notice_sources_on_cloud(void *arg, const struct notice *cloud)
 		.deadline_us = cloud->deadline_us,
 	};
 
-	notice_sources_tell(arg, &notice);
+	notice_sources_take(arg, &notice);
 }
 
 static void notice_sources_on_said(void *arg, int level, const char *source, const char *text)

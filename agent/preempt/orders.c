@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-
 /* preempt_next(): takes the marks that events have set, one by one. */
-
 #include "agent/preempt/machine_private.h"
 
 #include <stdio.h>
 
 /* The answer to t's question; false: not decided yet. */
-static bool preempt_decide(struct preempt *p, struct preempt_worker *t, enum preempt_order *ret)
+static bool preempt_decide(struct preempt *p, struct preempt_worker *w, enum preempt_order *ret)
 {
 	*ret = PREEMPT_CONTINUE;
 	if (p->state == PREEMPT_OVER)
@@ -16,9 +14,9 @@ static bool preempt_decide(struct preempt *p, struct preempt_worker *t, enum pre
 		return true;
 	if (!p->agreed || p->await_read)
 		return false;
-	if (t->saved && p->final)
+	if (w->saved && p->final)
 		*ret = PREEMPT_EXIT;
-	else if (!t->saved && p->state != PREEMPT_COUNTDOWN && t->question_step >= p->step)
+	else if (!w->saved && p->state != PREEMPT_COUNTDOWN && w->question_step >= p->step)
 		*ret = p->final ? PREEMPT_SAVE_EXIT : PREEMPT_SAVE;
 	return true;
 }
@@ -26,63 +24,63 @@ static bool preempt_decide(struct preempt *p, struct preempt_worker *t, enum pre
 /* Answers the oldest question, if its answer is decided. */
 static bool preempt_answer(struct preempt *p, struct preempt_do *ret)
 {
-	struct preempt_worker *t = TAILQ_FIRST(&p->questions);
+	struct preempt_worker *w = TAILQ_FIRST(&p->questions);
 
-	if (!t || !preempt_decide(p, t, &ret->order))
+	if (!w || !preempt_decide(p, w, &ret->order))
 		return false;
-	preempt_drop_question(p, t->slot);
+	preempt_drop_question(p, w->slot);
 	ret->what = PREEMPT_ANSWER;
-	ret->worker = t->slot;
+	ret->worker = w->slot;
 	ret->step = p->agreed ? p->step : -1;
 	if (ret->order == PREEMPT_SAVE || ret->order == PREEMPT_SAVE_EXIT) {
-		t->ordered = p->ordered = true;
-		t->order_step = t->question_step;
-		t->order_ms = t->question_ms;
+		w->ordered = p->ordered = true;
+		w->order_step = w->question_step;
+		w->order_ms = w->question_ms;
 	}
 	if (ret->order == PREEMPT_EXIT || ret->order == PREEMPT_SAVE_EXIT)
-		t->told_exit = true;
+		w->ordered_exit = true;
 	return true;
 }
 
 /* The next thing to do about a single worker. */
 static bool preempt_next_of_worker(struct preempt *p, struct preempt_do *ret)
 {
-	struct preempt_worker *t;
+	struct preempt_worker *w;
 
-	while ((t = TAILQ_FIRST(&p->due))) {
-		ret->worker = t->slot;
-		if (t->signal_due) {
-			t->signal_due = false;
+	while ((w = TAILQ_FIRST(&p->due))) {
+		ret->worker = w->slot;
+		if (w->signal_due) {
+			w->signal_due = false;
 			ret->what = PREEMPT_SIGNAL;
 			return true;
 		}
-		if (t->tell_due) {
-			t->tell_due = false;
-			ret->what = PREEMPT_TELL;
+		if (w->report_due) {
+			w->report_due = false;
+			ret->what = PREEMPT_REPORT;
 			ret->event = "not-saved";
-			preempt_end_text(p, t, ret->text, sizeof(ret->text));
+			preempt_end_text(p, w, ret->text, sizeof(ret->text));
 			return true;
 		}
-		t->due = false;
-		TAILQ_REMOVE(&p->due, t, due_link);
+		w->due = false;
+		TAILQ_REMOVE(&p->due, w, due_link);
 	}
 	ret->worker = -1;
 	return false;
 }
 
 /* The name of the event for this report. */
-static const char *preempt_tell_event(enum preempt_tell what)
+static const char *preempt_news_event(enum preempt_news what)
 {
 	switch (what) {
-	case PREEMPT_TELL_NOTICE:
+	case PREEMPT_NEWS_NOTICE:
 		return "notice";
-	case PREEMPT_TELL_STEP:
+	case PREEMPT_NEWS_STEP:
 		return "agreed";
-	case PREEMPT_TELL_COUNTDOWN:
+	case PREEMPT_NEWS_COUNTDOWN:
 		return "countdown";
-	case PREEMPT_TELL_SHORT:
+	case PREEMPT_NEWS_SHORT:
 		return "no-second-save";
-	case PREEMPT_TELL_SAVED:
+	case PREEMPT_NEWS_SAVED:
 		return "all-saved";
 	}
 	return "";
@@ -107,13 +105,13 @@ enum preempt_what preempt_next(struct preempt *p, struct preempt_do *ret)
 	} else if (p->reading == PREEMPT_READ_WANTED) {
 		p->reading = PREEMPT_READ_OUT;
 		ret->what = PREEMPT_READ;
-	} else if (p->tell) {
-		unsigned what = p->tell & -p->tell;
+	} else if (p->news) {
+		unsigned what = p->news & -p->news;
 
-		p->tell &= ~what;
-		ret->what = PREEMPT_TELL;
-		ret->event = preempt_tell_event((enum preempt_tell)what);
-		preempt_tell_text(p, (enum preempt_tell)what, ret->text, sizeof(ret->text));
+		p->news &= ~what;
+		ret->what = PREEMPT_REPORT;
+		ret->event = preempt_news_event((enum preempt_news)what);
+		preempt_news_text(p, (enum preempt_news)what, ret->text, sizeof(ret->text));
 	} else if (preempt_answer(p, ret) || preempt_next_of_worker(p, ret)) {
 		return ret->what;
 	} else if (preempt_take(&p->stop)) {

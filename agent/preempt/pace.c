@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-
 /*
  * How fast each worker is, and how much of the time left the last save needs. Workers that do not
  * wait for each other drift apart: the last step is one that the fastest has not begun, and the
  * slowest must still get there. The time for that, at its own pace, is its lag, and it grows
  * meanwhile.
  */
-
 #include "agent/preempt/machine_private.h"
 
 #include "agent/sync/slots_text.h"
@@ -23,32 +21,32 @@ enum {
 
 #define PREEMPT_TOOK_MAX (UINT64_C(1) << 40)
 
-void preempt_measure(struct preempt *p, struct preempt_worker *t, uint64_t steps, uint64_t now_ms)
+void preempt_measure(struct preempt *p, struct preempt_worker *w, uint64_t steps, uint64_t now_ms)
 {
 	uint64_t took, made;
 
-	if (!t->based) {
-		t->based = true;
-		t->base_steps = steps;
-		t->base_step = t->step;
-		t->base_ms = now_ms;
+	if (!w->based) {
+		w->based = true;
+		w->base_steps = steps;
+		w->base_step = w->step;
+		w->base_ms = now_ms;
 		/* Time before the first measurement does not count. */
-		if (t->has_question)
-			t->question_ms = now_ms;
-		t->saving_ms = t->ordered && !t->saved ? (int64_t)(t->order_ms - now_ms) : 0;
+		if (w->has_question)
+			w->question_ms = now_ms;
+		w->saving_ms = w->ordered && !w->saved ? (int64_t)(w->order_ms - now_ms) : 0;
 	}
-	took = now_ms - t->base_ms - (uint64_t)t->saving_ms;
-	if (t->ordered && !t->saved)
-		took -= now_ms - t->order_ms;
-	t->took_ms = took < PREEMPT_TOOK_MAX ? took : PREEMPT_TOOK_MAX;
-	if (steps <= t->base_steps)
+	took = now_ms - w->base_ms - (uint64_t)w->saving_ms;
+	if (w->ordered && !w->saved)
+		took -= now_ms - w->order_ms;
+	w->took_ms = took < PREEMPT_TOOK_MAX ? took : PREEMPT_TOOK_MAX;
+	if (steps <= w->base_steps)
 		return;
-	made = steps - t->base_steps;
-	t->six_ms = (6 * t->took_ms + made - 1) / made;
+	made = steps - w->base_steps;
+	w->six_ms = (6 * w->took_ms + made - 1) / made;
 	/* A worker may count by more than one per step. */
-	t->advance = t->step > t->base_step ? (uint64_t)t->step - (uint64_t)t->base_step : 0;
-	if (t->advance < made)
-		t->advance = made;
+	w->advance = w->step > w->base_step ? (uint64_t)w->step - (uint64_t)w->base_step : 0;
+	if (w->advance < made)
+		w->advance = made;
 }
 
 uint64_t preempt_rest(const struct preempt *p, uint64_t now_ms)
@@ -56,13 +54,12 @@ uint64_t preempt_rest(const struct preempt *p, uint64_t now_ms)
 	return p->limit_ms > now_ms ? p->limit_ms - now_ms : 0;
 }
 
-static bool preempt_trains(const struct preempt_worker *t)
+static bool preempt_trains(const struct preempt_worker *w)
 {
-	return t && t->running && t->stepped;
+	return w && w->running && w->stepped;
 }
 
-/* The last step that any participant has begun. */
-static int64_t preempt_front(const struct preempt *p)
+int64_t preempt_front(const struct preempt *p)
 {
 	int64_t front = INT64_MIN;
 
@@ -72,19 +69,19 @@ static int64_t preempt_front(const struct preempt *p)
 	return front;
 }
 
-/* The steps by which t is behind. */
-static uint64_t preempt_lag(const struct preempt_worker *t, int64_t front)
+/* The steps by which w is behind. */
+static uint64_t preempt_lag(const struct preempt_worker *w, int64_t front)
 {
-	uint64_t lag = preempt_trains(t) ? (uint64_t)front - (uint64_t)t->step : 0;
+	uint64_t lag = preempt_trains(w) ? (uint64_t)front - (uint64_t)w->step : 0;
 
 	return lag < PREEMPT_LAG_MAX ? lag : PREEMPT_LAG_MAX;
 }
 
-/* The time that t needs for its lag. For a worker that has not finished a step yet: at least the
+/* The time that w needs for its lag. For a worker that has not finished a step yet: at least the
  * time since it began. */
-static uint64_t preempt_lag_ms(const struct preempt_worker *t, int64_t front)
+static uint64_t preempt_lag_ms(const struct preempt_worker *w, int64_t front)
 {
-	return preempt_lag(t, front) * t->took_ms / (t->advance ? t->advance : 1);
+	return preempt_lag(w, front) * w->took_ms / (w->advance ? w->advance : 1);
 }
 
 struct preempt_need preempt_need(const struct preempt *p)
@@ -94,20 +91,20 @@ struct preempt_need preempt_need(const struct preempt *p)
 	struct preempt_need n = { .last = -1 };
 
 	for (int i = 0; i < p->n_workers; i++) {
-		const struct preempt_worker *t = p->workers[i];
+		const struct preempt_worker *w = p->workers[i];
 		uint64_t lag_ms, margin;
 
-		if (!t || !t->running)
+		if (!w || !w->running)
 			continue;
-		lag_ms = apart ? preempt_lag_ms(t, front) : 0;
-		margin = t->six_ms + lag_ms + lag_ms / 4;
+		lag_ms = apart ? preempt_lag_ms(w, front) : 0;
+		margin = w->six_ms + lag_ms + lag_ms / 4;
 		if (margin > n.margin_ms) {
 			n.margin_ms = margin;
 			n.last = i;
-			n.lag = apart ? preempt_lag(t, front) : 0;
+			n.lag = apart ? preempt_lag(w, front) : 0;
 		}
-		if (t->six_ms / 2 + lag_ms > n.least_ms)
-			n.least_ms = t->six_ms / 2 + lag_ms;
+		if (w->six_ms / 2 + lag_ms > n.least_ms)
+			n.least_ms = w->six_ms / 2 + lag_ms;
 	}
 	n.margin_ms += 2 * p->longest_ms;
 	n.least_ms += p->longest_ms;
@@ -120,12 +117,12 @@ static double preempt_growth(const struct preempt *p)
 	double fastest = 0, slowest = 0;
 
 	for (int i = 0; i < p->n_workers; i++) {
-		const struct preempt_worker *t = p->workers[i];
+		const struct preempt_worker *w = p->workers[i];
 		double pace;
 
-		if (!preempt_trains(t) || !t->advance || !t->took_ms)
+		if (!preempt_trains(w) || !w->advance || !w->took_ms)
 			continue;
-		pace = (double)t->took_ms / (double)t->advance;
+		pace = (double)w->took_ms / (double)w->advance;
 		if (fastest == 0 || pace < fastest)
 			fastest = pace;
 		if (pace > slowest)

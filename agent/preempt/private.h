@@ -25,8 +25,8 @@ struct preempting_worker {
 	void *arg;
 	int64_t path_step; /* the step that path belongs to */
 	char *path;	   /* owned, NULL: not given */
-	bool told;	   /* it has reported a save, at told_step */
-	int64_t told_step;
+	bool reported;	   /* it has reported a save, at reported_step */
+	int64_t reported_step;
 };
 
 struct preempting {
@@ -41,8 +41,8 @@ struct preempting {
 	bool running;	      /* preempting_run() is under way */
 	char why[256];	      /* why the machine stops the rest */
 	uint64_t notice_word; /* the board's notice */
-	uint64_t heard;	      /* signals that counted as notices, as bits */
-	uint64_t heard_ms;    /* when the last came */
+	uint64_t signals;     /* signals that counted as notices, as bits */
+	uint64_t signal_ms;   /* when the last came */
 
 	/* of the first notice */
 	char source[32], reason[512];
@@ -76,7 +76,7 @@ struct worker *preempting_worker_in(const struct preempting *p, int slot);
 void preempting_workers_free(struct preempting *p);
 /* Hooks. */
 void preempting_worker_left(struct supervisor *sv, struct worker *w, char *text, size_t size);
-void preempting_end_told(struct supervisor *sv, struct worker *w, const char *text);
+void preempting_report_end(struct supervisor *sv, struct worker *w, const char *text);
 /* The machine's orders about one worker. */
 void preempting_answer(struct preempting *p, const struct preempt_do *d);
 void preempting_signal_worker(struct preempting *p, const struct preempt_do *d);

@@ -152,7 +152,7 @@ static void preempting_all_left(struct supervisor *sv)
 	supervisor_post(sv, GROUP_EV_PREEMPT);
 }
 
-static void preempting_tell(struct preempting *p, const struct preempt_do *d)
+static void preempting_report(struct preempting *p, const struct preempt_do *d)
 {
 	struct supervisor *sv = p->sv;
 	const struct worker *w = d->worker < 0 ? NULL : preempting_worker_in(p, d->worker);
@@ -188,8 +188,8 @@ static void preempting_do(struct preempting *p, const struct preempt_do *d)
 	case PREEMPT_SIGNAL:
 		preempting_signal_worker(p, d);
 		break;
-	case PREEMPT_TELL:
-		preempting_tell(p, d);
+	case PREEMPT_REPORT:
+		preempting_report(p, d);
 		break;
 	case PREEMPT_STOP:
 		snprintf(p->why, sizeof(p->why), "%s", d->text);
@@ -377,12 +377,12 @@ static bool preempting_signal(struct supervisor *sv, int signo)
 		return false;
 	/* timeout(1) or a scheduler may signal the process and its whole group: that is one notice.
 	 */
-	if (supervisor_on_notice(sv) && (p->heard & bit))
-		return now - p->heard_ms < PREEMPTING_SAME_SIGNAL_MS;
+	if (supervisor_on_notice(sv) && (p->signals & bit))
+		return now - p->signal_ms < PREEMPTING_SAME_SIGNAL_MS;
 	if (preempting_notice(sv, &n, NULL) < 0)
 		return false;
-	p->heard |= bit;
-	p->heard_ms = now;
+	p->signals |= bit;
+	p->signal_ms = now;
 	return true;
 }
 
@@ -477,7 +477,7 @@ const struct feature preempt_feature = {
 	.worker_started = preempting_own_started,
 	.worker_left = preempting_worker_left,
 	.worker_exited = preempting_own_exited,
-	.worker_end_reported = preempting_end_told,
+	.worker_end_reported = preempting_report_end,
 	.hosts_lead = preempting_lead,
 	.hosts_begin = preempting_hosts_begin,
 	.hosts_stopping = preempting_hosts_stopping,

@@ -61,38 +61,47 @@ json_t *preempting_json(const struct supervisor *sv)
 }
 
 /* Adds what w had saved before the agent was lost. */
-static int past_worker_json(const struct supervisor *sv, const struct worker *w, json_t *worker)
+static void past_worker_json(const struct preempting *p, const struct worker *w, json_t *worker)
 {
-	const json_t *saved = json_get_object(preempting_of(sv)->past_saved, worker_name(w));
+	const json_t *saved = json_get_object(p->past_saved, worker_name(w));
 	json_t *step = json_object_get(saved, "step"), *path = json_object_get(saved, "path");
 
-	if (json_is_integer(step) && json_put(worker, "saved_step", json_incref(step)) < 0)
-		return -ENOMEM;
-	if (json_is_string(path) && json_put(worker, "saved_path", json_incref(path)) < 0)
-		return -ENOMEM;
-	return 0;
+	if (json_is_integer(step))
+		json_put(worker, "saved_step", json_incref(step));
+	if (json_is_string(path))
+		json_put(worker, "saved_path", json_incref(path));
 }
 
-static int preempting_worker_json(
-	const struct supervisor *sv, const struct worker *w, json_t *worker)
+/* The slot of w in the machine; -1: the machine is another agent's. */
+static int machine_slot(const struct preempting *p, const struct worker *w)
+{
+	if (!p->several)
+		return w->slot;
+	return p->commons ? commons_slot_named(p->commons, worker_name(w)) : -1;
+}
+
+void preempting_describe_worker(
+	const struct supervisor *sv, const struct worker *w, json_t *worker, bool live)
 {
 	const struct preempting *p = preempting_of(sv);
-	int slot = !p || !p->several ? w->slot
-		   : p->commons	     ? commons_slot_named(p->commons, worker_name(w))
-				     : -1;
-	const struct preempting_worker *pt = preempting_worker_of(sv, slot);
-	int64_t step = pt ? preempt_saved_step(p->machine, slot) : -1;
+	const struct preempting_worker *pw;
+	int64_t step;
+	int slot;
 
-	if (preempting_of(sv) && preempting_of(sv)->past)
-		return past_worker_json(sv, w, worker);
+	if (!p)
+		return;
+	if (p->past) {
+		past_worker_json(p, w, worker);
+		return;
+	}
+	slot = machine_slot(p, w);
+	pw = preempting_worker_of(sv, slot);
+	step = pw ? preempt_saved_step(p->machine, slot) : -1;
 	if (step < 0)
-		return 0;
-	if (json_put_int(worker, "saved_step", step) < 0)
-		return -ENOMEM;
-	if (pt->path && pt->path_step == step &&
-		json_put(worker, "saved_path", json_text(pt->path)) < 0)
-		return -ENOMEM;
-	return 0;
+		return;
+	json_put_int(worker, "saved_step", step);
+	if (pw->path && pw->path_step == step)
+		json_put(worker, "saved_path", json_text(pw->path));
 }
 
 /* --- texts --- */
@@ -125,15 +134,15 @@ static void saved_text(const struct preempt_view *v, char *text, size_t size)
 void preempting_reason(const struct preempting *p, char *text, size_t size)
 {
 	struct preempt_view v = preempt_view(p->machine);
-	const char *once = preempt_no_second_text(p->machine);
+	const char *no_second = preempt_no_second_text(p->machine);
 	char saved[96], missing[320];
 
 	saved_text(&v, saved, sizeof(saved));
 	preempt_missing(p->machine, missing, sizeof(missing));
 	snprintf(text, size, "notice from %s%s%.120s%s%s%s%s%.*s%s%s", p->source,
-		p->reason[0] ? ": " : "", p->reason, saved, *once ? "; no second save: " : "", once,
-		p->why[0] ? "; " : "", (int)strcspn(p->why, ":"), p->why, missing[0] ? "; " : "",
-		missing);
+		p->reason[0] ? ": " : "", p->reason, saved, *no_second ? "; no second save: " : "",
+		no_second, p->why[0] ? "; " : "", (int)strcspn(p->why, ":"), p->why,
+		missing[0] ? "; " : "", missing);
 }
 
 static void why_lines(const struct preempting *p, FILE *f)
@@ -172,12 +181,6 @@ void preempting_describe_job(const struct supervisor *sv, json_t *job, bool live
 
 	if (preemption)
 		json_put(job, "preemption", preemption);
-}
-
-void preempting_describe_worker(
-	const struct supervisor *sv, const struct worker *w, json_t *worker, bool live)
-{
-	(void)!preempting_worker_json(sv, w, worker);
 }
 
 void preempting_describe_verdict(const struct supervisor *sv, json_t *verdict)

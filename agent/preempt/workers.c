@@ -61,7 +61,7 @@ void preempting_add_worker(struct preempting *p, const struct worker *w)
 	if (make_room(p, w->slot) < 0 || preempt_started(p->machine, w->slot, worker_name(w)) < 0)
 		log_error("out of memory: %s takes no part in a preemption", worker_name(w));
 	if (w->slot < p->n_workers)
-		p->workers[w->slot].told = false;
+		p->workers[w->slot].reported = false;
 	preempting_run(p);
 }
 
@@ -98,7 +98,7 @@ static void left_text(struct supervisor *sv, const struct worker *w, char *text,
 		snprintf(text, size, "left on the notice");
 }
 
-void preempting_end_told(struct supervisor *sv, struct worker *w, const char *text)
+void preempting_report_end(struct supervisor *sv, struct worker *w, const char *text)
 {
 	int64_t step;
 	json_t *data;
@@ -149,66 +149,66 @@ void preempting_worker_left(struct supervisor *sv, struct worker *w, char *text,
 void preempting_add_question(struct supervisor *sv, struct worker *w, int64_t step,
 	preempting_answer_fn answer, void *arg)
 {
-	struct preempting_worker *pt = preempting_worker_of(sv, w->slot);
+	struct preempting_worker *pw = preempting_worker_of(sv, w->slot);
 
-	if (!pt || !preempting_is_up(sv)) {
+	if (!pw || !preempting_is_up(sv)) {
 		answer(arg, PREEMPT_CONTINUE, -1);
 		return;
 	}
-	pt->answer = answer;
-	pt->arg = arg;
+	pw->answer = answer;
+	pw->arg = arg;
 	preempt_add_question(preempting_of(sv)->machine, w->slot, step, loop_now_ms());
 	preempting_run(preempting_of(sv));
 }
 
 void preempting_drop_question(struct supervisor *sv, struct worker *w)
 {
-	struct preempting_worker *pt = preempting_worker_of(sv, w->slot);
+	struct preempting_worker *pw = preempting_worker_of(sv, w->slot);
 
-	if (!pt || !pt->answer)
+	if (!pw || !pw->answer)
 		return;
-	pt->answer = NULL;
+	pw->answer = NULL;
 	preempt_drop_question(preempting_of(sv)->machine, w->slot);
 	preempting_run(preempting_of(sv));
 }
 
 void preempting_answer(struct preempting *p, const struct preempt_do *d)
 {
-	struct preempting_worker *pt = preempting_worker_of(p->sv, d->worker);
-	preempting_answer_fn answer = pt ? pt->answer : NULL;
+	struct preempting_worker *pw = preempting_worker_of(p->sv, d->worker);
+	preempting_answer_fn answer = pw ? pw->answer : NULL;
 
 	if (!answer)
 		return;
-	pt->answer = NULL;
-	answer(pt->arg, d->order, d->step);
+	pw->answer = NULL;
+	answer(pw->arg, d->order, d->step);
 }
 
-static void tell_saved(struct supervisor *sv, const struct worker *w, int64_t step,
-	const struct preempting_worker *pt)
+static void report_saved(struct supervisor *sv, const struct worker *w, int64_t step,
+	const struct preempting_worker *pw)
 {
 	json_t *data = json_pack("{s:s, s:I}", "worker", worker_name(w), "step", (json_int_t)step);
 
-	if (pt->path)
-		json_put(data, "path", json_text(pt->path));
+	if (pw->path)
+		json_put(data, "path", json_text(pw->path));
 	events_add(supervisor_events(sv), "saved", supervisor_attempt(sv), w->rank, data,
 		"%s has saved at step %" PRId64 "%s%.300s", worker_name(w), step,
-		pt->path ? ": " : "", pt->path ? pt->path : "");
+		pw->path ? ": " : "", pw->path ? pw->path : "");
 }
 
 /* True when the worker has reported this save before. It may report the path later, once. */
-static bool is_no_news(const struct preempting_worker *pt, int64_t step, const char *path)
+static bool is_no_news(const struct preempting_worker *pw, int64_t step, const char *path)
 {
-	return pt->told && pt->told_step == step && (!path || pt->path);
+	return pw->reported && pw->reported_step == step && (!path || pw->path);
 }
 
 int preempting_saved(
 	struct supervisor *sv, struct worker *w, int64_t step, const char *path, struct error *err)
 {
-	struct preempting_worker *pt = preempting_worker_of(sv, w->slot);
+	struct preempting_worker *pw = preempting_worker_of(sv, w->slot);
 	char *copy = NULL;
 	int r;
 
-	if (!pt || !preempting_is_up(sv))
+	if (!pw || !preempting_is_up(sv))
 		return error_set(err, -ENOENT, "no notice of preemption is up");
 	if (path && !(copy = strdup(path)))
 		return error_set(err, -ENOMEM, "out of memory");
@@ -218,15 +218,15 @@ int preempting_saved(
 		return error_set(err, -ERANGE, "%s was not told to save at step %" PRId64,
 			worker_name(w), step);
 	}
-	if (r > 0 && is_no_news(pt, step, path)) {
+	if (r > 0 && is_no_news(pw, step, path)) {
 		free(copy);
 		return 0;
 	}
-	free(pt->path);
-	pt->path = copy;
-	pt->path_step = pt->told_step = step;
-	pt->told = true;
-	tell_saved(sv, w, step, pt);
+	free(pw->path);
+	pw->path = copy;
+	pw->path_step = pw->reported_step = step;
+	pw->reported = true;
+	report_saved(sv, w, step, pw);
 	preempting_run(preempting_of(sv));
 	return 0;
 }

@@ -61,9 +61,9 @@ struct commons_owner {
 	struct commons_state (*state)(void *arg);
 	/* Decides now about failures whose decision has waited (agent/supervise/feature.h). */
 	void (*decide)(void *arg);
-	/* Has the worker's host do that. NULL: all workers are this host's. */
+	/* The next four are NULL where all workers are this host's. */
+	/* Has the worker's host do that. */
 	void (*order)(void *arg, struct worker *w, const char *what, const char *why);
-	/* Likewise NULL where all workers are this host's. */
 	/* All boards show that about a notice of preemption (odd while one is up). */
 	void (*notice)(void *arg, uint64_t word, int64_t save_at);
 	/* Has all hosts say how far their workers are: the hook hosts_sampled follows. */

@@ -4,8 +4,8 @@
 /*
  * The agent's side of what workers share: owns worker.sock, the board, the store with the key-value
  * layer, the barriers and the members, and serves io.elasticd.Worker from them. It learns of starts
- * and ends by hooks, and passes workers' errors to the core (supervisor_worker_failing(),
- * supervisor_worker_error()). A worker, by role and index, keeps its slot for the agent's life.
+ * and ends by hooks, and passes workers' errors to the core (supervisor_worker_error()). A worker,
+ * by role and index, keeps its slot for the agent's life.
  *
  * The files: see private.h.
  */

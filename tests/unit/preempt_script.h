@@ -4,7 +4,7 @@
 /*
  * The caller of agent/preempt/machine.h in tests: a board, a clock, and the machine's orders as
  * one line of words: "announce read publish:41 answer:0:save signal:2 stop clear". READ is answered
- * at once from the board, unless `slow` is set. The texts of TELL are in `told`, one a line.
+ * at once from the board, unless `slow` is set. The texts of REPORT are in `reports`, one a line.
  */
 
 #include "agent/preempt/machine.h"
@@ -21,7 +21,7 @@ static struct preempt_sample board[SCRIPT_WORKERS];
 static bool runs[SCRIPT_WORKERS];
 static uint64_t now;
 static bool slow;
-static char told[8192], why[256];
+static char reports[8192], why[256];
 
 static void setup(void)
 {
@@ -33,7 +33,7 @@ static void setup(void)
 		board[i] = (struct preempt_sample){ .slot = i };
 	now = 1000000;
 	slow = false;
-	told[0] = why[0] = '\0';
+	reports[0] = why[0] = '\0';
 }
 
 static void teardown(void)
@@ -109,8 +109,9 @@ static void say_one(const struct preempt_do *d, char *line, size_t size)
 	case PREEMPT_SIGNAL:
 		say(line, size, "signal:%d", d->worker);
 		break;
-	case PREEMPT_TELL:
-		snprintf(told + strlen(told), sizeof(told) - strlen(told), "%s\n", d->text);
+	case PREEMPT_REPORT:
+		snprintf(reports + strlen(reports), sizeof(reports) - strlen(reports), "%s\n",
+			d->text);
 		break;
 	case PREEMPT_STOP:
 		say(line, size, "stop");

@@ -27,8 +27,8 @@ struct wworker {
 	uint64_t asked; /* the number of its question, of all questions */
 	/* of the notice */
 	bool member, signalled, saved, based;
-	bool told;  /* an answer asked it to leave */
-	int orders; /* in this round */
+	bool ordered_exit; /* an answer asked it to leave */
+	int orders;	   /* in this round */
 	int64_t saved_at;
 	uint64_t base, trained, waited, saving, six, took, advance;
 	int64_t base_step;
@@ -202,7 +202,7 @@ static void said_answer(const struct preempt_do *d)
 		t->doing = TOLD;
 		break;
 	}
-	t->told = t->told || t->doing == LAST || t->doing == TOLD;
+	t->ordered_exit = t->ordered_exit || t->doing == LAST || t->doing == TOLD;
 	t->waited = 0;
 }
 
@@ -257,7 +257,7 @@ static void said(const struct preempt_do *d)
 	case PREEMPT_SIGNAL:
 		said_signal(d->worker);
 		break;
-	case PREEMPT_TELL:
+	case PREEMPT_REPORT:
 		if (!strcmp(d->event, "no-second-save") && !w.hurry && count(true, false) &&
 			!count(true, true) && rest() >= least())
 			wrong("there is time for a second save");
@@ -521,7 +521,7 @@ static enum preempt_meaning meaning_expected(const struct wworker *t, enum preem
 	if (!w.up)
 		return how == PREEMPT_END_DONE ? PREEMPT_SUCCEEDED : PREEMPT_FAILED;
 	if (how == PREEMPT_END_DONE)
-		return leaves || t->told ? PREEMPT_LEFT : PREEMPT_SUCCEEDED;
+		return leaves || t->ordered_exit ? PREEMPT_LEFT : PREEMPT_SUCCEEDED;
 	if (how == PREEMPT_END_LEFT || (how == PREEMPT_END_SIGNAL && leaves))
 		return PREEMPT_LEFT;
 	return PREEMPT_FAILED;
@@ -536,7 +536,7 @@ static void do_end(int slot, enum preempt_end how)
 	preempt_add_sample(p, &s, w.now);
 	if (w.up && !w.over && w.how != SPEC_PREEMPT_SIGNAL && t->stepped)
 		t->member = true;
-	if (t->told && want == PREEMPT_LEFT && !w.over)
+	if (t->ordered_exit && want == PREEMPT_LEFT && !w.over)
 		mark_saved(t);
 	t->runs = false;
 	t->doing = TRAIN;
@@ -580,7 +580,7 @@ static void do_cancel(void)
 	for (int i = 0; i < w.n; i++) {
 		struct wworker *t = &w.t[i];
 
-		t->member = t->signalled = t->saved = t->based = t->told = false;
+		t->member = t->signalled = t->saved = t->based = t->ordered_exit = false;
 		t->orders = 0;
 		t->saved_at = -1;
 		t->six = t->saving = t->took = t->advance = 0;

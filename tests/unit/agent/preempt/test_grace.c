@@ -82,11 +82,11 @@ START_TEST(workers_with_spare_time_save_continue_and_save_again)
 	end(0, PREEMPT_END_LEFT);
 	end(1, PREEMPT_END_LEFT);
 	expect("stop");
-	ck_assert_str_eq(told, "notice of preemption from operator: maintenance\n"
-			       "workers save at step 10\n"
-			       "all have saved, and go on: they save again before the deadline\n"
-			       "workers save at step 63 and leave\n"
-			       "all have saved, and leave\n");
+	ck_assert_str_eq(reports, "notice of preemption from operator: maintenance\n"
+				  "workers save at step 10\n"
+				  "all have saved, and go on: they save again before the deadline\n"
+				  "workers save at step 63 and leave\n"
+				  "all have saved, and leave\n");
 }
 END_TEST
 
@@ -189,8 +189,8 @@ START_TEST(a_save_that_took_most_of_the_time_is_the_only_one)
 	expect("read");
 	state_is("leaving");
 	ck_assert_ptr_nonnull(
-		strstr(told, "there is no second save: some steps and a save take "
-			     "1m 4s, and 30s are left; workers that have saved leave\n"));
+		strstr(reports, "there is no second save: some steps and a save take "
+				"1m 4s, and 30s are left; workers that have saved leave\n"));
 	ck_assert_str_eq(
 		preempt_no_second_text(p), "some steps and a save take 1m 4s, and 30s are left");
 	ask(0, 11);
@@ -378,17 +378,17 @@ START_TEST(many_notices_are_one_agreement)
 	ck_assert_int_eq(preempt_view(p).notices, 4);
 	ck_assert_int_eq(preempt_view(p).deadline_ms, 1060000);
 	state_is("saving");
-	ck_assert_str_eq(told, "notice of preemption from operator: maintenance\n"
-			       "workers save at step 10\n");
+	ck_assert_str_eq(reports, "notice of preemption from operator: maintenance\n"
+				  "workers save at step 10\n");
 }
 END_TEST
 
 /* How often a notice was reported. */
-static int times_told(void)
+static int times_reported(void)
 {
 	int n = 0;
 
-	for (const char *at = told; (at = strstr(at, "notice of preemption")); at++)
+	for (const char *at = reports; (at = strstr(at, "notice of preemption")); at++)
 		n++;
 	return n;
 }
@@ -407,25 +407,25 @@ START_TEST(a_repeated_notice_is_only_counted)
 	start(0, 9);
 	for (int i = 0; i < 50; i++)
 		notice_of("worker", i % 2 ? "odd" : "even", 600 * SECOND - i * SECOND);
-	ck_assert_int_eq(times_told(), 1);
+	ck_assert_int_eq(times_reported(), 1);
 	notice_of("aws", "the spot goes", 1000 * SECOND);
-	ck_assert_int_eq(times_told(), 2);
-	ck_assert_ptr_nonnull(strstr(told, "from aws: the spot goes"));
+	ck_assert_int_eq(times_reported(), 2);
+	ck_assert_ptr_nonnull(strstr(reports, "from aws: the spot goes"));
 	notice_of("worker", "sooner", 100 * SECOND);
-	ck_assert_int_eq(times_told(), 3);
+	ck_assert_int_eq(times_reported(), 3);
 	notice_of("operator", "", 600 * SECOND);
 	notice_of("aws", "still", 600 * SECOND);
-	ck_assert_int_eq(times_told(), 4);
+	ck_assert_int_eq(times_reported(), 4);
 	ck_assert_int_eq(preempt_view(p).notices, 54);
 	notice(false, -1);
 	says();
 	notice(false, -1);
 	says();
-	ck_assert_int_eq(times_told(), 5);
+	ck_assert_int_eq(times_reported(), 5);
 	preempt_cancel(p);
 	says();
 	notice_of("aws", "again", 600 * SECOND);
-	ck_assert_int_eq(times_told(), 6);
+	ck_assert_int_eq(times_reported(), 6);
 }
 END_TEST
 
@@ -434,16 +434,16 @@ START_TEST(notices_with_less_time_are_reported_up_to_a_limit_per_source)
 	start(0, 9);
 	for (int i = 0; i < 100; i++)
 		notice_of("worker", "less", (100000 - 10 * i) * SECOND);
-	ck_assert_int_eq(times_told(), 8);
+	ck_assert_int_eq(times_reported(), 8);
 	notice_of("gce", "the host goes", 200000 * SECOND);
-	ck_assert_int_eq(times_told(), 9);
+	ck_assert_int_eq(times_reported(), 9);
 	for (int i = 0; i < 100; i++) {
 		char source[16];
 
 		snprintf(source, sizeof(source), "source %d", i);
 		notice_of(source, "", 200000 * SECOND);
 	}
-	ck_assert_int_eq(times_told(), 16);
+	ck_assert_int_eq(times_reported(), 16);
 	ck_assert_int_eq(preempt_view(p).notices, 201);
 }
 END_TEST

@@ -39,7 +39,7 @@ START_TEST(the_step_is_one_more_than_the_last_that_any_has_begun)
 	ck_assert_int_eq(preempt_view(p).step, 41);
 	ck_assert_int_eq(preempt_view(p).participants, 3);
 	ck_assert(preempt_view(p).final);
-	ck_assert_str_eq(told,
+	ck_assert_str_eq(reports,
 		"notice of preemption from operator: maintenance\nworkers save at step 41 and leave\n");
 }
 END_TEST
@@ -87,7 +87,7 @@ START_TEST(a_worker_below_the_step_continues_and_others_save)
 	ck_assert_int_eq(preempt_saved_step(p, 1), 500);
 	ck_assert_int_eq(preempt_saved_step(p, 7), -1);
 	expect("");
-	ck_assert_ptr_nonnull(strstr(told, "all have saved, and leave\n"));
+	ck_assert_ptr_nonnull(strstr(reports, "all have saved, and leave\n"));
 	for (int i = 0; i < 3; i++)
 		ck_assert_int_eq(end(i, i ? PREEMPT_END_LEFT : PREEMPT_END_DONE), PREEMPT_LEFT);
 	expect("stop");
@@ -154,8 +154,8 @@ START_TEST(a_worker_that_leaves_as_ordered_has_saved)
 	ck_assert_int_eq(preempt_saved_step(p, 2), -1);
 	ck_assert_str_eq(missing(),
 		"worker:2 ended before it reported that it had saved at step 10 (its last was 10)");
-	ck_assert_ptr_nonnull(strstr(told, "worker:2 ended before it reported"));
-	ck_assert_ptr_null(strstr(told, "worker:0"));
+	ck_assert_ptr_nonnull(strstr(reports, "worker:2 ended before it reported"));
+	ck_assert_ptr_null(strstr(reports, "worker:0"));
 }
 END_TEST
 
@@ -176,7 +176,7 @@ START_TEST(ends_of_workers_without_an_order_have_their_meaning)
 				    "worker:2 ended before step 10 (its last was 9); "
 				    "worker:3 ended before step 10 (its last was 9); "
 				    "worker:4 did not reach step 10 (its last was 9)");
-	ck_assert_ptr_nonnull(strstr(told, "worker:3 ended before step 10 (its last was 9)\n"));
+	ck_assert_ptr_nonnull(strstr(reports, "worker:3 ended before step 10 (its last was 9)\n"));
 	ask(4, 10);
 	expect("4:save_exit@10");
 	saved(4, 10);
@@ -233,7 +233,7 @@ START_TEST(a_notice_without_workers_stops_the_job_at_once)
 	expect("stop");
 	state_is("over");
 	ck_assert_str_eq(why, "there is no worker to save");
-	ck_assert_ptr_nonnull(strstr(told, "notice of preemption"));
+	ck_assert_ptr_nonnull(strstr(reports, "notice of preemption"));
 	notice(false, -1);
 	expect("");
 	ck_assert_int_eq(preempt_view(p).notices, 2);
@@ -613,7 +613,7 @@ START_TEST(a_notice_after_a_cancelled_one_begins_again)
 	ck_assert_int_eq(preempt_saved_step(p, 0), -1);
 	ck_assert_int_eq(preempt_saved(p, 0, 10, now), -ERANGE);
 	begin(0, 20);
-	told[0] = '\0';
+	reports[0] = '\0';
 	notice(false, -1);
 	expect("announce read publish:21 signal:1");
 	ck_assert_int_eq(preempt_view(p).notices, 1);

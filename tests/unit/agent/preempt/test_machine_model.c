@@ -60,10 +60,11 @@ static uint64_t hash_worker(const struct preempt_worker *t, const struct wworker
 {
 	uint64_t h = 1;
 	unsigned bits = t->running | t->has_question << 1 | t->stepped << 2 | t->classified << 3 |
-			t->signalled << 4 | t->based << 5 | t->has_saved << 6 | t->told_exit << 7 |
-			t->ordered << 8 | t->saved << 9 | (unsigned)t->meaning << 10;
+			t->signalled << 4 | t->based << 5 | t->has_saved << 6 |
+			t->ordered_exit << 7 | t->ordered << 8 | t->saved << 9 |
+			(unsigned)t->meaning << 10;
 	unsigned other = o->runs | o->stepped << 1 | o->connected << 2 | o->member << 3 |
-			 o->signalled << 4 | o->saved << 5 | o->based << 6 | o->told << 7 |
+			 o->signalled << 4 | o->saved << 5 | o->based << 6 | o->ordered_exit << 7 |
 			 (unsigned)o->doing << 8 | (unsigned)o->starts << 12;
 
 	mix(&h, bits);
@@ -242,7 +243,7 @@ static bool worker_can(int slot, enum what what)
 	case SIGNALLED:
 		return t->signalled;
 	case LEFT:
-		return t->told || t->doing == SAVE;
+		return t->ordered_exit || t->doing == SAVE;
 	case FORGET:
 		return t->doing == ASK;
 	default:
@@ -360,7 +361,7 @@ static void all_orders(int depth)
 			one_order(&before, depth, -1, what);
 }
 
-/* What each worker is when the notice comes: l(ibrary, steps), m(ute, has spoken to the agent),
+/* Each worker as it is when the notice comes: l(ibrary, steps), m(ute, has spoken to the agent),
  * p(lain), a(bsent). */
 static void begin(const char *workers, enum spec_preempt_how how)
 {

@@ -116,7 +116,7 @@ START_TEST(long_wait_says_who_waited_since_when_and_for_whom)
 	ck_assert_str_eq(json_get_string(last_data, "first", ""), "chief:0");
 	ck_assert_str_eq(json_get_string(last_data, "last", ""), "worker:3");
 	ck_assert_int_eq(json_get_int(last_data, "waited_ms", 0), 3111);
-	/* Those that came at the end have not waited. */
+	/* Workers that came at the end have not waited. */
 	ck_assert_uint_eq(json_array_size(json_get_array(last_data, "waits")), 1);
 	check_wait(0, "1,2,10", (int64_t)begin);
 }

@@ -124,7 +124,8 @@ static void teardown(void)
 	n_to_out = 0;
 }
 
-/* What a caller has heard: "text," for each answer, "(name)" for an error, "." at the end. */
+/* The answers that a caller has got: "text," for each answer, "(name)" for an error, "." at the
+ * end. */
 static char heard[256];
 
 static void on_answer(void *arg, const char *error, json_t *p, bool continues)
