@@ -19,8 +19,7 @@ struct sharing_watch {
 	struct commons *c;
 	struct varlink_call *call;
 	char *key;		 /* normalised */
-	struct kv_watch *watch;	 /* NULL while it waits for its reader, and before it has begun */
-	struct kv_call *first;	 /* reads the revision that it begins with */
+	struct kv_watch *watch;	 /* NULL while it waits for its reader */
 	struct json_writer text; /* changes to be sent in this turn */
 	int64_t sent, newest;	 /* revisions: of the last change sent; of the last one in text */
 	bool held;		 /* the reader is slow: only the rest of this revision may follow */
@@ -38,8 +37,6 @@ static void watch_free(struct sharing_watch *x)
 	LIST_REMOVE(x, link);
 	loop_cancel(loop, watch_flush, x);
 	kv_watch_free(x->watch);
-	if (x->first)
-		kv_cancel(x->first);
 	json_writer_fini(&x->text);
 	free(x->key);
 	free(x);
@@ -152,21 +149,6 @@ static void watch_end(struct sharing_watch *x, enum status status)
 		watch_fail(x, status);
 }
 
-static void watch_first(void *arg, const struct store_answer *answer)
-{
-	struct sharing_watch *x = arg;
-
-	x->first = NULL;
-	if (answer->status != STATUS_OK && answer->status != STATUS_NOT_FOUND) {
-		watch_end(x, answer->status);
-		return;
-	}
-	if (x->newest < 0)
-		x->newest = answer->revision;
-	if (watch_notify(x, x->newest))
-		watch_begin(x);
-}
-
 int sharing_watch(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct commons *c = sharing_commons_of(call);
@@ -180,15 +162,15 @@ int sharing_watch(struct varlink_call *call, json_t *p, void *arg)
 	x = calloc(1, sizeof(*x));
 	if (!x)
 		return sharing_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
-	*x = (struct sharing_watch){ .c = c, .call = call, .sent = since, .newest = since };
+	*x = (struct sharing_watch){ .c = c, .call = call };
+	x->sent = x->newest = since < 0 ? kv_revision(c->kv) : since;
 	LIST_INSERT_HEAD(&c->watches, x, link);
 	x->key = kv_normalise(json_get_string(p, "key", ""));
-	r = -ENOMEM;
-	if (x->key)
-		r = kv_get(c->kv, *x->key ? x->key : "revision", false, -1, watch_first, x,
-			&x->first, &err);
+	r = x->key ? kv_watch_new(c->kv, x->key, x->sent, watch_changed, x, &x->watch, &err)
+		   : -ENOMEM;
 	if (r == 0) {
 		varlink_call_on_gone(call, watch_gone, x);
+		(void)watch_notify(x, x->newest);
 		return 0;
 	}
 	watch_free(x);

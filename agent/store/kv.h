@@ -75,6 +75,8 @@ struct kv_call *kv_cancel(struct kv_call *call);
  * OUT_OF_RANGE (it missed changes, or since is too old), CANCELLED (the attempt is over), or the
  * status given to kv_stop(). Before that status is OK. */
 typedef void (*kv_change_fn)(void *arg, const struct store_entry *entry, enum status status);
+/* The revision of the newest change: a watch since then reports all later ones. */
+int64_t kv_revision(const struct kv *kv);
 /* Reports changes of key and of all below it ("": of all) after revision since, a number from an
  * earlier answer; since < 0: from now on. The caller frees the watch, before or after the kv. */
 _must_check_ int kv_watch_new(struct kv *kv, const char *key, int64_t since, kv_change_fn fn,

@@ -119,6 +119,11 @@ static int catch_up(struct kv_watch *w, int64_t since)
 	return store_watch_new(w->kv->store, &span, since, on_own, w, &w->own);
 }
 
+int64_t kv_revision(const struct kv *kv)
+{
+	return kv->revision;
+}
+
 int kv_watch_new(struct kv *kv, const char *key, int64_t since, kv_change_fn fn, void *arg,
 	struct kv_watch **ret, struct error *err)
 {
