@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls of workers about a notice of preemption, or an error of the group. A Step that waits is a
- * sharing_step_wait; it ends with its answer, its connection, its process, the group, or an error
- * with which all calls fail.
+ * Calls of workers about a notice of preemption, or an error of the group. A Step that waits ends
+ * with its answer, its connection, its process, the group, or an error with which all calls fail.
  *
  * That error is one that a worker reported. The end of a worker is not such an error: the agent
  * decides whether the others go on without it.
@@ -17,37 +16,6 @@
 enum { PATH_BYTES_MAX = 4096, REASON_BYTES_MAX = 4096 };
 
 #define GRACE_MS_MAX (INT64_C(1) << 41) /* decades: as good as no limit */
-
-struct sharing_step_wait {
-	LIST_ENTRY(sharing_step_wait) link;
-	struct preempting *p;
-	struct varlink_call *call;
-	int slot;
-};
-
-/* The caller has answered the call, or the call is gone. */
-static void step_wait_free(struct sharing_step_wait *x)
-{
-	LIST_REMOVE(x, link);
-	free(x);
-}
-
-/* Drops the question. */
-static void step_wait_withdraw(struct sharing_step_wait *x)
-{
-	struct preempting *p = x->p;
-	struct worker *w = preempting_worker_in(p, x->slot);
-
-	/* preempting_drop_question() may end all waiting questions. */
-	step_wait_free(x);
-	if (w)
-		preempting_drop_question(p->sv, w);
-}
-
-static void step_wait_gone(void *arg)
-{
-	step_wait_withdraw(arg);
-}
 
 static const char *order_name(enum preempt_order order)
 {
@@ -78,14 +46,42 @@ static int reply_order(
 	return varlink_reply(call, p);
 }
 
-static void step_wait_answer(void *arg, enum preempt_order order, int64_t at)
+/* Takes the Step of slot that waits; NULL: there is none. */
+static struct varlink_call *step_take(struct preempting *p, int slot)
 {
-	struct sharing_step_wait *x = arg;
-	struct supervisor *sv = x->p->sv;
-	struct varlink_call *call = x->call;
+	struct preempting_worker *pw = preempting_worker_of(p->sv, slot);
+	struct varlink_call *call = pw ? pw->step : NULL;
 
-	step_wait_free(x);
-	(void)reply_order(sv, call, order, at);
+	if (call)
+		pw->step = NULL;
+	return call;
+}
+
+/* The same, and drops its question. That may end all other Steps that wait. */
+static struct varlink_call *step_withdraw(struct preempting *p, int slot)
+{
+	struct varlink_call *call = step_take(p, slot);
+
+	if (!call)
+		return NULL;
+	preempt_drop_question(p->machine, slot);
+	preempting_run(p);
+	return call;
+}
+
+static void step_gone(void *arg)
+{
+	struct varlink_call *call = arg;
+
+	(void)step_withdraw(preempting_of(sharing_supervisor_of(call)), sharing_slot_of(call));
+}
+
+void preempting_answer(struct preempting *p, const struct preempt_do *d)
+{
+	struct varlink_call *call = step_take(p, d->worker);
+
+	if (call)
+		(void)reply_order(p->sv, call, d->order, d->step);
 }
 
 static int reply_error(
@@ -97,16 +93,6 @@ static int reply_error(
 	return varlink_error(call, "GroupFailed", p);
 }
 
-static struct sharing_step_wait *step_wait_of(const struct preempting *p, int slot)
-{
-	struct sharing_step_wait *x;
-
-	LIST_FOREACH (x, &p->step_waits, link)
-		if (x->slot == slot)
-			return x;
-	return NULL;
-}
-
 /* --- methods --- */
 
 static int worker_step(struct varlink_call *call, json_t *p, void *arg)
@@ -115,26 +101,24 @@ static int worker_step(struct varlink_call *call, json_t *p, void *arg)
 	const struct commons *c = sharing_commons_of(call);
 	const struct members_error *error = members_reported_error(c->members);
 	int slot = sharing_slot_of(call);
-	struct worker *w = commons_worker(c, slot);
+	const struct worker *w = commons_worker(c, slot);
 	int64_t step = json_get_int(p, "step", 0);
-	struct sharing_step_wait *x;
+	struct preempting_worker *pw;
 
 	if (error)
 		return reply_error(c, call, error);
 	if (c->stopping)
 		return sharing_fail(call, STATUS_CANCELLED, "%s", c->why ? c->why : "");
-	if (!w || !preempting_is_up(sv))
+	pw = w && preempting_is_up(sv) ? preempting_worker_of(sv, slot) : NULL;
+	if (!pw)
 		return reply_order(sv, call, PREEMPT_CONTINUE, step);
-	if (step_wait_of(preempting_of(sv), slot))
+	if (pw->step)
 		return sharing_fail(call, STATUS_FAILED_PRECONDITION,
 			"another Step of %s waits already", commons_slot_name((void *)c, slot));
-	x = calloc(1, sizeof(*x));
-	if (!x)
-		return sharing_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
-	*x = (struct sharing_step_wait){ .p = preempting_of(sv), .call = call, .slot = slot };
-	LIST_INSERT_HEAD(&x->p->step_waits, x, link);
-	varlink_call_on_gone(call, step_wait_gone, x);
-	preempting_add_question(sv, w, step, step_wait_answer, x);
+	pw->step = call;
+	varlink_call_on_gone(call, step_gone, call);
+	preempt_add_question(preempting_of(sv)->machine, slot, step, loop_now_ms());
+	preempting_run(preempting_of(sv));
 	return 0;
 }
 
@@ -224,38 +208,32 @@ void preempting_on_error(void *arg)
 	struct preempting *p = arg;
 	const struct members_error *error =
 		p->commons ? members_reported_error(p->commons->members) : NULL;
-	struct sharing_step_wait *x;
 
-	while (error && (x = LIST_FIRST(&p->step_waits))) {
-		struct varlink_call *call = x->call;
+	for (int i = 0; error && i < p->n_workers; i++) {
+		struct varlink_call *call = step_withdraw(p, i);
 
-		step_wait_withdraw(x);
-		(void)reply_error(p->commons, call, error);
+		if (call)
+			(void)reply_error(p->commons, call, error);
 	}
 }
 
 void preempting_worker_exited(struct supervisor *sv, struct worker *w)
 {
 	struct preempting *p = preempting_of(sv);
-	struct sharing_step_wait *x = step_wait_of(p, w->slot);
-	struct varlink_call *call;
+	struct varlink_call *call = step_withdraw(p, w->slot);
 
-	if (!x)
-		return;
-	call = x->call;
-	step_wait_withdraw(x);
-	sharing_fail(call, STATUS_ABORTED, "the process of %s has ended",
-		commons_slot_name(p->commons, w->slot));
+	if (call)
+		sharing_fail(call, STATUS_ABORTED, "the process of %s has ended",
+			commons_slot_name(p->commons, w->slot));
 }
 
 void preempting_steps_stop(struct preempting *p)
 {
-	struct sharing_step_wait *x;
+	for (int i = 0; p->commons && i < p->n_workers; i++) {
+		struct varlink_call *call = step_withdraw(p, i);
 
-	while (p->commons && (x = LIST_FIRST(&p->step_waits))) {
-		struct varlink_call *call = x->call;
-
-		step_wait_withdraw(x);
-		sharing_fail(call, STATUS_CANCELLED, "%s", p->commons->why ? p->commons->why : "");
+		if (call)
+			sharing_fail(call, STATUS_CANCELLED, "%s",
+				p->commons->why ? p->commons->why : "");
 	}
 }

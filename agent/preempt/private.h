@@ -5,8 +5,8 @@
  * Shared by the files of this room except the machine's:
  *
  *   service.c  life, notices, the machine's orders, the job's end
- *   methods.c  calls of workers: Step, Saved, Preemption, Notify
- *   workers.c  starts and ends of workers, their questions and saves, signals
+ *   methods.c  calls of workers: Step with its answer, Saved, Preemption, Notify
+ *   workers.c  starts, saves and ends of workers, signals
  *   board.c    the notice on the board, and what workers wrote there
  *   hosts.c    the same in a group of several hosts
  *   text.c     texts and JSON; the notice of an earlier agent
@@ -21,11 +21,10 @@ enum { PREEMPTING_SAME_SIGNAL_MS = 1000 }; /* the same signal within this time i
 
 /* One worker, by its slot. */
 struct preempting_worker {
-	preempting_answer_fn answer; /* NULL: no question */
-	void *arg;
-	int64_t path_step; /* the step that path belongs to */
-	char *path;	   /* owned, NULL: not given */
-	bool reported;	   /* it has reported a save, at reported_step */
+	struct varlink_call *step; /* its call that waits for an answer, or NULL */
+	int64_t path_step;	   /* the step that path belongs to */
+	char *path;		   /* owned, NULL: not given */
+	bool reported;		   /* it has reported a save, at reported_step */
 	int64_t reported_step;
 };
 
@@ -50,7 +49,6 @@ struct preempting {
 	/* of the notice that leaves least time */
 	int64_t deadline_ms, deadline_us;
 
-	LIST_HEAD(, sharing_step_wait) step_waits; /* calls of Step that wait */
 	struct preempting_worker *workers;
 	int n_workers;
 	struct notice_sources *notices; /* NULL: there is none to watch */
@@ -77,8 +75,11 @@ void preempting_workers_free(struct preempting *p);
 /* Hooks. */
 void preempting_worker_left(struct supervisor *sv, struct worker *w, char *text, size_t size);
 void preempting_report_end(struct supervisor *sv, struct worker *w, const char *text);
-/* The machine's orders about one worker. */
-void preempting_answer(struct preempting *p, const struct preempt_do *d);
+/* w reports a save. path NULL: not given. -ERANGE when no answer asked the worker to save there,
+ * -ENOENT without a notice. */
+_must_check_ int preempting_saved(
+	struct supervisor *sv, struct worker *w, int64_t step, const char *path, struct error *err);
+/* Sends the signal that the machine orders for a worker. */
 void preempting_signal_worker(struct preempting *p, const struct preempt_do *d);
 
 /* board.c */
@@ -120,6 +121,8 @@ enum preempt_end preempting_end_of(const struct supervisor *sv, const struct wor
 void preempting_send_signal(struct supervisor *sv, struct worker *w);
 
 /* methods.c */
+/* Answers a worker's Step as the machine orders. */
+void preempting_answer(struct preempting *p, const struct preempt_do *d);
 /* Ends all waiting Steps. */
 void preempting_steps_stop(struct preempting *p);
 extern const struct varlink_method preempting_worker_methods[];
@@ -131,6 +134,8 @@ void preempting_worker_exited(struct supervisor *sv, struct worker *w);
 /* The reason of the job's end, for people; and "; 5m until the deadline". */
 void preempting_reason(const struct preempting *p, char *text, size_t size);
 void preempting_rest(const struct preempting *p, char *text, size_t size);
+/* io.elasticd.Worker.Notice, owned; NULL without a notice. */
+json_t *preempting_notice_json(const struct supervisor *sv);
 /* io.elasticd.Manager.Preemption, owned; NULL without a notice. */
 json_t *preempting_json(const struct supervisor *sv);
 void preempting_describe_job(const struct supervisor *sv, json_t *job, bool live);

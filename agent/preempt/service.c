@@ -58,7 +58,6 @@ struct preempting *preempting_make(struct supervisor *sv)
 		return NULL;
 	p->sv = sv;
 	p->several = supervisor_spec(sv)->rendezvous.nodes_max > 1;
-	LIST_INIT(&p->step_waits);
 	feature_set_state(sv, &preempt_feature, p);
 	return p;
 }

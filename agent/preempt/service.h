@@ -21,16 +21,3 @@ extern const struct feature preempt_feature;
 /* 0, or -ESHUTDOWN with err when the job is ending anyway. */
 _must_check_ int preempting_notice(
 	struct supervisor *sv, const struct preempting_notice *n, struct error *err);
-
-/* workers.c: w begins step. answer is called when the answer is known, perhaps from inside. With an
- * error of the group the caller answers with that error instead. */
-typedef void (*preempting_answer_fn)(void *arg, enum preempt_order order, int64_t at);
-void preempting_add_question(struct supervisor *sv, struct worker *w, int64_t step,
-	preempting_answer_fn answer, void *arg);
-void preempting_drop_question(struct supervisor *sv, struct worker *w);
-/* path NULL: not given. -ERANGE when no answer asked the worker to save there, -ENOENT without a
- * notice. */
-_must_check_ int preempting_saved(
-	struct supervisor *sv, struct worker *w, int64_t step, const char *path, struct error *err);
-/* io.elasticd.Worker.Notice, owned; NULL without a notice. */
-json_t *preempting_notice_json(const struct supervisor *sv);

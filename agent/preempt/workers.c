@@ -144,44 +144,7 @@ void preempting_worker_left(struct supervisor *sv, struct worker *w, char *text,
 	preempting_run(p);
 }
 
-/* --- questions and saves of workers --- */
-
-void preempting_add_question(struct supervisor *sv, struct worker *w, int64_t step,
-	preempting_answer_fn answer, void *arg)
-{
-	struct preempting_worker *pw = preempting_worker_of(sv, w->slot);
-
-	if (!pw || !preempting_is_up(sv)) {
-		answer(arg, PREEMPT_CONTINUE, -1);
-		return;
-	}
-	pw->answer = answer;
-	pw->arg = arg;
-	preempt_add_question(preempting_of(sv)->machine, w->slot, step, loop_now_ms());
-	preempting_run(preempting_of(sv));
-}
-
-void preempting_drop_question(struct supervisor *sv, struct worker *w)
-{
-	struct preempting_worker *pw = preempting_worker_of(sv, w->slot);
-
-	if (!pw || !pw->answer)
-		return;
-	pw->answer = NULL;
-	preempt_drop_question(preempting_of(sv)->machine, w->slot);
-	preempting_run(preempting_of(sv));
-}
-
-void preempting_answer(struct preempting *p, const struct preempt_do *d)
-{
-	struct preempting_worker *pw = preempting_worker_of(p->sv, d->worker);
-	preempting_answer_fn answer = pw ? pw->answer : NULL;
-
-	if (!answer)
-		return;
-	pw->answer = NULL;
-	answer(pw->arg, d->order, d->step);
-}
+/* --- saves --- */
 
 static void report_saved(struct supervisor *sv, const struct worker *w, int64_t step,
 	const struct preempting_worker *pw)

@@ -117,9 +117,9 @@ struct worker *commons_worker(const struct commons *c, int slot)
 
 /* --- the agent's part */
 
-static preempting_answer_fn answers[WORKERS];
-static void *answer_args[WORKERS];
+static struct preempting_worker steps[WORKERS];
 static int asked, forgotten;
+static bool continues;
 static bool stops;
 static int saved_result, notice_result;
 static struct preempting_notice noticed;
@@ -134,21 +134,36 @@ json_t *preempting_notice_json(const struct supervisor *sv)
 	return sv->on_notice ? json_pack("{sssi}", "source", "test", "deadline_us", 7) : NULL;
 }
 
-void preempting_add_question(struct supervisor *sv, struct worker *w, int64_t step,
-	preempting_answer_fn answer, void *arg)
+struct preempting_worker *preempting_worker_of(const struct supervisor *sv, int slot)
 {
-	asked++;
-	answers[w - workers] = answer;
-	answer_args[w - workers] = arg;
-	if (step == 0)
-		answer(arg, PREEMPT_CONTINUE, -1);
+	return &steps[slot];
 }
 
-void preempting_drop_question(struct supervisor *sv, struct worker *w)
+static void answer(int slot, enum preempt_order order, int64_t at)
 {
-	ck_assert_ptr_nonnull(answers[w - workers]);
-	answers[w - workers] = NULL;
+	const struct preempt_do d = {
+		.what = PREEMPT_ANSWER, .worker = slot, .order = order, .step = at
+	};
+
+	preempting_answer(&preempting, &d);
+}
+
+void preempt_add_question(struct preempt *p, int slot, int64_t step, uint64_t now_ms)
+{
+	asked++;
+	continues = step == 0;
+}
+
+void preempt_drop_question(struct preempt *p, int slot)
+{
+	ck_assert_ptr_null(steps[slot].step);
 	forgotten++;
+}
+
+void preempting_run(struct preempting *p)
+{
+	for (int i = 0; continues && i < WORKERS; i++)
+		answer(i, PREEMPT_CONTINUE, -1);
 	if (stops)
 		preempting_steps_stop(&preempting);
 }
@@ -183,7 +198,8 @@ static void setup(void)
 	commons = (struct commons){ 0 };
 	preempting.sv = &agent;
 	preempting.commons = &commons;
-	LIST_INIT(&preempting.step_waits);
+	preempting.workers = steps;
+	preempting.n_workers = WORKERS;
 	ck_assert_int_eq(members_new(&opt, &commons.members), 0);
 	for (int i = 0; i < WORKERS; i++) {
 		workers[i] = (struct worker){ .slot = i, .pid = 1, .state = WORKER_RUNNING };
@@ -194,7 +210,8 @@ static void setup(void)
 
 static void teardown(void)
 {
-	ck_assert(LIST_EMPTY(&preempting.step_waits));
+	for (int i = 0; i < WORKERS; i++)
+		ck_assert_ptr_null(steps[i].step);
 	members_free(commons.members);
 }
 
@@ -227,10 +244,10 @@ START_TEST(a_step_waits_for_its_answer)
 	step(0, 0, 5);
 	step(1, 1, 5);
 	says(0, "");
-	answers[1](answer_args[1], PREEMPT_SAVE, 5);
+	answer(1, PREEMPT_SAVE, 5);
 	says(0, "");
 	says(1, "{'action':'save','at':5,'deadline_us':7,'exit_code':42}");
-	answers[0](answer_args[0], PREEMPT_EXIT, 5);
+	answer(0, PREEMPT_EXIT, 5);
 	says(0, "{'action':'exit','at':5,'deadline_us':7,'exit_code':42}");
 	step(2, 0, 0);
 	says(2, "{'action':'continue','deadline_us':7,'exit_code':42}");
@@ -252,7 +269,7 @@ START_TEST(a_second_waiting_step_is_refused)
 	step(0, 0, 5);
 	step(1, 0, 6);
 	says(1, "FailedPrecondition{'message':'another Step of worker:1 waits already'}");
-	answers[0](answer_args[0], PREEMPT_SAVE_EXIT, 5);
+	answer(0, PREEMPT_SAVE_EXIT, 5);
 	says(0, "{'action':'save_exit','at':5,'deadline_us':7,'exit_code':42}");
 	step(2, 0, 7);
 	ck_assert_int_eq(asked, 2);
@@ -274,9 +291,9 @@ END_TEST
 
 START_TEST(a_lost_connection_may_end_all_waiting_steps)
 {
-	stops = true;
 	step(0, 0, 5);
 	step(1, 1, 5);
+	stops = true;
 	calls[0].gone(calls[0].gone_arg);
 	stops = false;
 	says(0, "");
