@@ -216,10 +216,7 @@ static void group_event(void *arg, const char *event, int rank, json_t *data, co
 {
 	const struct sharing_group *g = arg;
 
-	if (supervisor_events(g->sv))
-		events_add(supervisor_events(g->sv), event, g->attempt, rank, data, "%s", text);
-	else
-		json_decref(data);
+	sharing_event(g->sv, g->attempt, event, rank, data, text);
 }
 
 static struct commons_state group_state(void *arg)
@@ -327,11 +324,13 @@ int sharing_group_place(struct sharing_group *g, struct sharing_host *x, size_t 
 	return 0;
 }
 
-/* The head does not know the pid, but worker_alive() looks at it. */
-static void set_running(struct worker *w)
+static void start_worker(struct sharing_group *g, struct worker *w)
 {
-	w->pid = 1;
+	w->pid = 1; /* the head does not know the pid, but worker_alive() looks at it */
 	w->state = WORKER_RUNNING;
+	commons_worker_starting(g->commons, w);
+	commons_worker_started(g->commons, w);
+	FEATURES_CALL(g->sv, hosts_worker_started, g->sv, w);
 }
 
 void sharing_group_start(struct sharing_group *g)
@@ -342,14 +341,8 @@ void sharing_group_start(struct sharing_group *g)
 	commons_begin(g->commons);
 	FEATURES_CALL(g->sv, hosts_begin, g->sv);
 	send_board(g);
-	for (int i = 0; i < g->n_placed; i++) {
-		struct worker *w = &g->workers[i];
-
-		set_running(w);
-		commons_worker_starting(g->commons, w);
-		commons_worker_started(g->commons, w);
-		FEATURES_CALL(g->sv, hosts_worker_started, g->sv, w);
-	}
+	for (int i = 0; i < g->n_placed; i++)
+		start_worker(g, &g->workers[i]);
 	g->state.phase = COMMONS_RUNNING;
 	FEATURES_CALL(g->sv, hosts_running, g->sv);
 }
@@ -385,30 +378,32 @@ static enum worker_state state_of(const json_t *report)
 	return WORKER_STOPPED;
 }
 
+/* report: of its host; NULL: there is none. */
+static void end_worker(struct sharing_group *g, struct worker *w, enum worker_state state,
+	bool recovers, const json_t *report)
+{
+	w->pid = 0;
+	w->ended_us = (int64_t)loop_real_us();
+	w->state = state;
+	commons_worker_ended(g->commons, w, recovers);
+	FEATURES_CALL(g->sv, hosts_worker_exited, g->sv, w, report);
+}
+
 static void worker_ended(struct sharing_group *g, struct worker *w, const json_t *report)
 {
 	if (!worker_alive(w))
 		return;
 	group_receive_last_calls(g, w);
-	w->pid = 0;
-	w->ended_us = (int64_t)loop_real_us();
-	w->state = state_of(report);
 	worker_set_exit_json(w, json_get_object(report, "exit"));
-	commons_worker_ended(g->commons, w, json_get_bool(report, "recovers", false));
-	FEATURES_CALL(g->sv, hosts_worker_exited, g->sv, w, report);
+	end_worker(g, w, state_of(report), json_get_bool(report, "recovers", false), report);
 }
 
 /* The worker has no process, and will get none. The head may take it for alive, since it cannot
  * know of a worker that its host has yet to start. */
 static void worker_over(struct sharing_group *g, struct worker *w, const json_t *report)
 {
-	if (worker_alive(w)) {
-		w->pid = 0;
-		w->ended_us = (int64_t)loop_real_us();
-		w->state = WORKER_STOPPED;
-		commons_worker_ended(g->commons, w, false);
-		FEATURES_CALL(g->sv, hosts_worker_exited, g->sv, w, report);
-	}
+	if (worker_alive(w))
+		end_worker(g, w, WORKER_STOPPED, false, report);
 	commons_worker_over(g->commons, w);
 	FEATURES_CALL(g->sv, hosts_worker_over, g->sv, w);
 }
@@ -418,10 +413,7 @@ static void worker_restarted(struct sharing_group *g, struct worker *w, const js
 	worker_renew(w);
 	w->start = (int)json_get_int(report, "start", 0);
 	w->on_purpose = false;
-	set_running(w);
-	commons_worker_starting(g->commons, w);
-	commons_worker_started(g->commons, w);
-	FEATURES_CALL(g->sv, hosts_worker_started, g->sv, w);
+	start_worker(g, w);
 }
 
 static void vacate_worker(struct sharing_group *g, struct worker *w, const char *why)
@@ -433,12 +425,8 @@ static void vacate_worker(struct sharing_group *g, struct worker *w, const char 
 	group_receive_last_calls(g, w);
 	if (g->host_of[w->place])
 		group_connections_renew(g->host_of[w->place]);
-	w->pid = 0;
-	w->ended_us = (int64_t)loop_real_us();
-	w->state = WORKER_WAITING;
 	snprintf(w->exit.text, sizeof(w->exit.text), "%s", why);
-	commons_worker_ended(g->commons, w, recovers);
-	FEATURES_CALL(g->sv, hosts_worker_exited, g->sv, w, NULL);
+	end_worker(g, w, WORKER_WAITING, recovers, NULL);
 }
 
 void sharing_group_vacate(struct sharing_group *g, int first_rank, int n, const char *why)

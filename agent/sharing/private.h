@@ -19,6 +19,7 @@
  *   relay.c           calls that go to the head of a group of several hosts
  *   calls_out.c       calls over a link, at the end that makes them; calls_in.c at the other end
  *   group.c           the workers of all hosts, in the head; group_calls.c their calls
+ *   socket_dir.c      the directory of worker.sock, where elasticd has not made one
  */
 
 #include "agent/sharing/commons.h"
@@ -104,6 +105,9 @@ struct sharing *sharing_of(const struct supervisor *sv);
 struct commons *sharing_commons(const struct supervisor *sv);
 /* Gives all workers their slots, so that they can be named. */
 void sharing_give_slots(struct sharing *sh);
+/* Writes an event of the run, where it has events; takes data. */
+void sharing_event(struct supervisor *sv, int attempt, const char *event, int rank, json_t *data,
+	const char *text);
 /* The options that a server of io.elasticd.Worker has, of this host's workers or of all hosts'; the
  * supervisor is the arg of its callbacks. more: has room for SHARING_INTERFACES, borrowed. */
 void sharing_server_options(struct supervisor *sv, const struct varlink_method *methods,
