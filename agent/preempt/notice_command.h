@@ -39,7 +39,7 @@ _must_check_ int notice_command_new(
 struct notice_command *notice_command_free(struct notice_command *c);
 /* Starts no further run, and kills the present one, whose end is still reported. */
 void notice_command_end(struct notice_command *c);
-/* Whether that was the command's process. */
+/* True when that was the command's process. */
 bool notice_command_exited(struct notice_command *c, const siginfo_t *si);
 /* The process of the present run; 0: none. */
 pid_t notice_command_pid(const struct notice_command *c);

@@ -59,7 +59,7 @@ struct preempting {
 };
 
 /* service.c */
-/* Whether the machine's workers have a notice. */
+/* True when the machine's workers have a notice. */
 bool preempting_is_up(const struct supervisor *sv);
 struct preempting *preempting_of(const struct supervisor *sv);
 /* The same, made where it is not there yet; NULL without memory. */

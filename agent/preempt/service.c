@@ -236,7 +236,7 @@ static void preempting_cancel(struct supervisor *sv)
 
 /* --- notices --- */
 
-/* When the host goes away, as far as is known, and whether the workers should go on until then. The
+/* Sets when the host goes away, as far as is known, and if the workers go on until then. The
  * specification's times apply, but not beyond the time that a platform has named. */
 static void preempting_time(const struct supervisor *sv, const struct preempting_notice *n,
 	struct preempt_notice *m, bool *ret_grace)

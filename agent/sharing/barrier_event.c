@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The event of a barrier at which workers have waited for long: for whom, and how long each of
- * them. A group may pass thousands of barriers in a second, so quick ones cost nothing here, and of
- * very many slow ones only some have events.
+ * Writes an event for a barrier at which workers have waited long: it names the worker that came
+ * last, and says since when the others waited. A group may pass thousands of barriers in a second,
+ * so a quick one costs nothing here, and of very many slow ones only some have events.
  */
 #include "agent/sharing/private.h"
 #include "common/text/duration.h"
@@ -15,7 +15,7 @@ enum {
 	BARRIER_LONG_MS = 1000,
 	BARRIER_FIRST_EVENTS = 30, /* at once */
 	BARRIER_NEXT_MS = 60000,   /* for each one more */
-	BARRIER_PARTS = 20,	   /* of the whole time: those that come within one came together */
+	BARRIER_PARTS = 20, /* workers that come within a 20th of the whole time come together */
 };
 
 /* True when this event may be written. */
@@ -44,7 +44,7 @@ static json_t *barrier_wait_json(const struct ranks *ranks, int64_t since_us)
 		    : NULL;
 }
 
-/* Since when the workers have waited; not those that came last, which have not. */
+/* Since when workers have waited. Workers that came with the last one have not waited. */
 static json_t *barrier_waits_json(const struct commons *c, const struct barrier_arrival *all,
 	size_t n, uint64_t together_ms, uint64_t now_ms, int64_t now_us)
 {

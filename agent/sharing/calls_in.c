@@ -41,7 +41,8 @@ void calls_in_refuse(struct calls_in *in, int64_t number)
 	(void)in->way.send(in->way.arg, "Hangup", text, (size_t)n);
 }
 
-/* A link takes one long answer more: the other connections wait. That one is the last to go on. */
+/* The link is full, and the other connections wait until it has room. The one that has just sent
+ * is then the last to go on. */
 static void hold_others(struct call_in *c)
 {
 	struct calls_in *in = c->in;

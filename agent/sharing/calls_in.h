@@ -39,15 +39,15 @@ struct call_in *calls_in_find(const struct calls_in *in, int64_t number);
  * varlink_carried_new(). */
 int calls_in_open(struct calls_in *in, int64_t number, struct varlink_server *server, void *user,
 	struct call_in *c);
-/* Tells the other side that there is no such connection any more. */
+/* Sends Hangup: there is no such connection any more. */
 void calls_in_refuse(struct calls_in *in, int64_t number);
-/* Call, whose message is to be handled. 0 or -ENOMEM. */
+/* A Call has come: keeps its message for the next turn of the server. 0 or -ENOMEM. */
 int call_in_feed(struct call_in *c, const json_t *call);
 /* Handles what has come so far. May end the connection. */
 void call_in_receive(struct call_in *c);
 /* The server has closed it. */
 void call_in_left(struct call_in *c);
-/* Ends it, without a word. */
+/* Ends it, without a Hangup. */
 void call_in_close(struct call_in *c);
 /* Flow or Hangup has come. */
 void calls_in_received(struct calls_in *in, const char *method, const json_t *p);

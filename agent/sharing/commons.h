@@ -152,7 +152,7 @@ bool commons_has_slot(const struct commons *c, const struct worker *w);
 int commons_slot_named(const struct commons *c, const char *name);
 /* "?" for a free slot. arg: the commons. */
 const char *commons_slot_name(void *arg, int slot);
-/* Whether w is a member where a caller names none. */
+/* True when w is a member where a caller names none. */
 bool commons_is_default(const struct worker *w);
 
 /* --- what becomes of them, from the owner --- */
@@ -205,7 +205,7 @@ void commons_report_error(struct commons *c, int slot, enum status code, const c
 
 /* --- methods_wait.c, methods_kv.c, methods_watch.c, lost.c --- */
 
-/* Whether slot waits for other workers; whether a Get of it waits for a key that is not there. */
+/* True when slot waits for other workers; when a Get of it waits for a missing key. */
 bool commons_waits(const struct commons *c, int slot);
 bool commons_gets(const struct commons *c, int slot);
 void commons_deadlines(void *arg); /* the timer's callback; also when a deadline was added */

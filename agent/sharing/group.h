@@ -78,7 +78,7 @@ void sharing_group_stop(struct sharing_group *g, enum group_goal goal, const cha
 /* The leader has ended, and that ends the group. */
 void sharing_group_leader_over(struct sharing_group *g);
 
-/* Whether the worker of that rank, if there is one, is called so. */
+/* True when the worker of that rank, if there is one, is called so. */
 bool sharing_group_is_called(const struct sharing_group *g, int64_t rank, const char *name);
 /* A worker has started again, ended, or was stopped (io.elasticd.Peer.Report). */
 void sharing_group_report(struct sharing_group *g, const json_t *report);

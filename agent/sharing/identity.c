@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which worker a connection belongs to. A client that sends the token of a worker's present process
- * is that worker; any other client is known by the session of its process, since each worker has a
- * session of its own. A connection stays with the process that it was made for: once that has
- * ended, calls of a child that lives on are Aborted.
+ * Finds the worker that a connection belongs to. A client that sends the token of a worker's
+ * present process is that worker. Any other client belongs to the worker in whose session it or one
+ * of its parents is, since each worker has a session of its own. A connection stays with the
+ * process that it was made for: once that has ended, calls of a child that lives on are Aborted.
  *
  * No worker can take another's connections: each may always open a few, and the rest go to the
  * first that asks.
@@ -88,7 +88,8 @@ void sharing_limit_connections(struct sharing *sh)
 		sh->server, sharing_unread_bytes(sh->commons) + SHARING_REPLY_BYTES);
 }
 
-/* Whether the worker may open one more connection: one of its own, or one of those left for all. */
+/* True when the worker may open one more connection: one of its own, or one of those left for all.
+ */
 static bool may_connect(const struct sharing *sh, int slot)
 {
 	int shared = sh->max_connections - sh->per_worker * sh->n_slots, used = sh->connections;

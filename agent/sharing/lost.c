@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-/* Whether w may still write a key that others wait for. */
+/* True when w may still write a key that others wait for. */
 static bool may_still_write(const struct commons *c, const struct worker *w)
 {
 	if (!worker_alive(w) || w->stop_us || !commons_is_default(w) || !commons_has_slot(c, w))

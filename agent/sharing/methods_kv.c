@@ -58,7 +58,7 @@ static struct sharing_request *request_new(struct varlink_call *call,
 	return q;
 }
 
-/* Ends a call that starts a request; r: whether it could be started. */
+/* Ends a handler that starts a request; r: the result of kv's function. */
 static int request_started(struct sharing_request *q, int r, const struct error *err)
 {
 	struct varlink_call *call = q->call;

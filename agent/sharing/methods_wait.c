@@ -171,8 +171,8 @@ static void deadline_added(struct commons *c, uint64_t deadline)
 /* --- sets of members ----------------------------------------------------------------------------
  */
 
-/* Whether w is a member where the caller names none. present: not where it has left, or a person
- * has stopped it. */
+/* True when w is a member where the caller names none. With present, a worker that has left, or
+ * that a person has stopped, is none. */
 static bool is_default_member(const struct commons *c, const struct worker *w, bool present)
 {
 	if (!commons_is_default(w) || !commons_has_slot(c, w))

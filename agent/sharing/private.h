@@ -148,7 +148,7 @@ void sharing_account(
 	const struct varlink_peer *peer, void *user, struct varlink_account *ret, void *arg);
 /* The slot of the call's connection, once sharing_authorize() has let it pass. */
 int sharing_slot_of(const struct varlink_call *call);
-/* Whether the call came from the present process of its worker. */
+/* True when the call came from the present process of its worker. */
 bool sharing_is_present(const struct varlink_call *call);
 /* The agent that serves the call, and the commons of the call's worker. */
 struct supervisor *sharing_supervisor_of(const struct varlink_call *call);

@@ -109,7 +109,7 @@ static void relay_barrier_passed(void *arg)
 	FEATURES_CALL(arg, barrier_passed, arg);
 }
 
-/* Whether the call is an arrival at the barrier of spec.ready. */
+/* True when the call is an arrival at the barrier of spec.ready. */
 static bool relay_readies(const struct sharing *sh, struct varlink_call *call, const json_t *p)
 {
 	const char *barrier = supervisor_spec(sh->sv)->ready.barrier;

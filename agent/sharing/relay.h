@@ -32,7 +32,7 @@ struct sharing_uplink {
 _must_check_ int sharing_relay_to(struct supervisor *sv, const struct sharing_uplink *uplink);
 void sharing_relay_ready(struct supervisor *sv);
 
-/* Whether this host is one of a group of several. */
+/* True when this host is one of a group of several. */
 bool sharing_has_head(const struct supervisor *sv);
 /* ret: by how much the head's clock is ahead of this one's; false: not known. */
 bool sharing_head_offset_us(const struct supervisor *sv, int64_t *ret);

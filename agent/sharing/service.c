@@ -414,7 +414,7 @@ static void sharing_worker_started(struct supervisor *sv, struct worker *w)
 	commons_worker_started(sh->commons, w);
 }
 
-/* Whether others can wait for the next process of w. The core has not decided yet, so this says
+/* True when others can wait for the next process of w. The core has not decided yet, so this says
  * what it allows: a worker that succeeded has no next process unless a person starts it again. */
 bool sharing_may_restart(const struct supervisor *sv, const struct worker *w)
 {

@@ -22,12 +22,12 @@ void sharing_on_error(struct supervisor *sv, void (*fn)(void *arg), void *arg);
 /* This agent leads the group of several hosts; NULL: no more. Borrowed. */
 struct sharing_group;
 void sharing_lead(struct supervisor *sv, struct sharing_group *g);
-/* Whether others can wait for the next process of w, which has ended. */
+/* True when others can wait for the next process of w, which has ended. */
 bool sharing_may_restart(const struct supervisor *sv, const struct worker *w);
 
 /* Sets the board's fields about a notice. notice: odd while one is up. */
 void sharing_set_notice(struct supervisor *sv, uint64_t notice, int64_t save_at);
-/* Whether the present process of w has made a call. */
+/* True when the present process of w has made a call. */
 bool sharing_has_called(const struct supervisor *sv, const struct worker *w);
 
 /* Of a private agent (agent/alone.h): serves a connected socket, which it takes, to the one worker;

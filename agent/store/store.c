@@ -16,10 +16,9 @@
 
 static void on_turn(void *arg);
 
-void store_post(struct store *s)
+int store_post(struct store *s)
 {
-	if (loop_defer(s->loop, on_turn, s) < 0)
-		loop_timer_arm(s->timer, 0);
+	return loop_defer(s->loop, on_turn, s);
 }
 
 struct store_entry store_entry(const struct record *r)
@@ -56,7 +55,6 @@ static void store_destroy(struct store *s)
 	store_watches_orphan(s);
 	map_fini(&s->map);
 	history_fini(&s->history);
-	loop_timer_free(s->timer);
 	free(s->entries);
 	free(s);
 }
@@ -112,8 +110,6 @@ int store_new(struct loop *loop, size_t max_bytes, struct store **ret)
 	TAILQ_INIT(&s->watches);
 	map_init(&s->map);
 	r = history_init(&s->history, max_bytes / 4);
-	if (r >= 0)
-		r = loop_timer_new(loop, on_turn, s, &s->timer);
 	if (r < 0) {
 		store_destroy(s);
 		return r;
@@ -193,10 +189,12 @@ static int store_start(struct store *s, const struct request *request, store_ans
 
 	if (!op)
 		return -ENOMEM;
+	if (STAILQ_EMPTY(&s->queue) && store_post(s) < 0) {
+		op_free(op);
+		return -ENOMEM;
+	}
 	op->fn = fn;
 	op->arg = arg;
-	if (STAILQ_EMPTY(&s->queue))
-		store_post(s);
 	STAILQ_INSERT_TAIL(&s->queue, op, link);
 	if (ret)
 		*ret = op;

@@ -69,12 +69,10 @@ struct store {
 
 	struct store_entry *entries; /* for answers to range; reused */
 	size_t room;
-
-	struct loop_timer *timer; /* for the next turn, where memory for posting is short */
 };
 
-/* store.c. Runs the queued operations, and reports changes, on the next turn. */
-void store_post(struct store *s);
+/* store.c. Runs the queued operations, and reports changes, on the next turn. 0 or -ENOMEM. */
+_must_check_ int store_post(struct store *s);
 /* Surround code that calls callbacks: after store_free() by a callback, store_leave() frees it. */
 void store_enter(struct store *s);
 void store_leave(struct store *s);

@@ -158,7 +158,10 @@ int store_watch_new(struct store *s, const struct store_span *span, int64_t sinc
 	TAILQ_INSERT_HEAD(&s->watches, w, link);
 	if (w->gap || w->cursor < s->history.next) {
 		s->behind = true;
-		store_post(s);
+		if (store_post(s) < 0) {
+			store_watch_free(w);
+			return -ENOMEM;
+		}
 	}
 	*ret = w;
 	return 0;
