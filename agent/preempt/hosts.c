@@ -129,11 +129,6 @@ void preempting_hosts_sampled(struct supervisor *sv, const json_t *samples)
 	preempting_run(p);
 }
 
-void preempting_hosts_error(struct supervisor *sv)
-{
-	preempting_on_error(preempting_of(sv));
-}
-
 /* --- any agent ----------------------------------------------------------------------------------
  */
 

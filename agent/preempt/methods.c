@@ -203,11 +203,11 @@ const struct varlink_method preempting_worker_methods[] = {
 
 /* --- events of the group --- */
 
-void preempting_on_error(void *arg)
+void preempting_group_error(struct supervisor *sv)
 {
-	struct preempting *p = arg;
+	struct preempting *p = preempting_of(sv);
 	const struct members_error *error =
-		p->commons ? members_reported_error(p->commons->members) : NULL;
+		p && p->commons ? members_reported_error(p->commons->members) : NULL;
 
 	for (int i = 0; error && i < p->n_workers; i++) {
 		struct varlink_call *call = step_withdraw(p, i);

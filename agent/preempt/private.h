@@ -105,7 +105,6 @@ void preempting_hosts_exited(struct supervisor *sv, struct worker *w, const json
 void preempting_hosts_notice(struct supervisor *sv, const char *source, const char *reason,
 	int64_t grace_ms, int64_t deadline_us);
 void preempting_hosts_sampled(struct supervisor *sv, const json_t *samples);
-void preempting_hosts_error(struct supervisor *sv);
 void preempting_hosts_board(struct supervisor *sv, uint64_t notice, int64_t save_at, bool error);
 json_t *preempting_hosts_samples(struct supervisor *sv, bool barrier);
 void preempting_hosts_describe_end(struct supervisor *sv, const struct worker *w, json_t *report);
@@ -127,7 +126,7 @@ void preempting_answer(struct preempting *p, const struct preempt_do *d);
 void preempting_steps_stop(struct preempting *p);
 extern const struct varlink_method preempting_worker_methods[];
 /* A worker has reported an error: fails all waiting Step calls with it. */
-void preempting_on_error(void *arg);
+void preempting_group_error(struct supervisor *sv);
 void preempting_worker_exited(struct supervisor *sv, struct worker *w);
 
 /* text.c; the last ones are hooks */

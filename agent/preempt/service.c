@@ -86,7 +86,6 @@ static void preempting_free(struct supervisor *sv)
 		return;
 	feature_set_state(sv, &preempt_feature, NULL);
 	supervisor_set_notice(sv, false);
-	sharing_on_error(sv, NULL, NULL);
 	loop_cancel(supervisor_loop(sv), preempting_stop, p);
 	loop_timer_free(p->timer);
 	preempt_free(p->machine);
@@ -391,10 +390,7 @@ static int preempting_init(struct supervisor *sv, struct error *err)
 {
 	int r = preempting_new(sv, err);
 
-	if (r < 0)
-		return r;
-	sharing_on_error(sv, preempting_on_error, preempting_of(sv));
-	return notice_sources_new(sv, err);
+	return r < 0 ? r : notice_sources_new(sv, err);
 }
 
 static void preempting_fini(struct supervisor *sv)
@@ -471,6 +467,7 @@ const struct feature preempt_feature = {
 	.worker_methods = preempting_worker_methods,
 	.group_changed = preempting_group_changed,
 	.group_stopping = preempting_own_stopping,
+	.group_error = preempting_group_error,
 	.all_left = preempting_all_left,
 	.job_ended = notice_sources_stop,
 	.worker_started = preempting_own_started,
@@ -484,7 +481,6 @@ const struct feature preempt_feature = {
 	.hosts_worker_exited = preempting_hosts_exited,
 	.hosts_notice = preempting_hosts_notice,
 	.hosts_sampled = preempting_hosts_sampled,
-	.hosts_error = preempting_hosts_error,
 	.hosts_board = preempting_hosts_board,
 	.hosts_samples = preempting_hosts_samples,
 	.hosts_describe_end = preempting_hosts_describe_end,

@@ -102,7 +102,7 @@ static void group_error_changed(void *arg, bool up)
 	g->board.error = up;
 	send_board(g);
 	if (up)
-		FEATURES_CALL(g->sv, hosts_error, g->sv);
+		FEATURES_CALL(g->sv, group_error, g->sv);
 }
 
 /* Hands on the samples once all hosts have answered. */

@@ -86,8 +86,6 @@ struct sharing {
 	bool board_damaged;	      /* it was logged */
 	struct varlink_server *server;
 	struct varlink_method *methods; /* of all features */
-	void (*error_fn)(void *arg);	/* sharing_on_error()'s */
-	void *error_arg;
 	struct commons *commons;
 	struct sharing_relay *relay; /* NULL: this agent serves all calls itself */
 	struct sharing_group *group; /* of several hosts, which this agent leads, or NULL */
@@ -95,7 +93,6 @@ struct sharing {
 	int n_slots;
 	int connections, max_connections; /* open, and their limit */
 	int per_worker;			  /* connections that each worker may always open */
-	bool error_up;			  /* as the board says */
 };
 
 /* service.c */

@@ -80,18 +80,15 @@ static int own_attempt(void *arg)
 	return supervisor_attempt(((struct sharing *)arg)->sv);
 }
 
-/* Writes to the board whether there is an error, and calls the feature that waits for it. */
 static void own_error_changed(void *arg, bool up)
 {
 	struct sharing *sh = arg;
 
 	/* Where another agent has the group's errors, it says what the board shows. */
-	if (sh->error_up != up && !sh->relay) {
-		sh->error_up = up;
+	if (sh->board_error != up && !sh->relay)
 		sharing_board_error(sh, up);
-	}
-	if (up && sh->error_fn)
-		sh->error_fn(sh->error_arg);
+	if (up)
+		FEATURES_CALL(sh->sv, group_error, sh->sv);
 }
 
 static void own_worker_error(void *arg, struct worker *w, const char *code, const char *message)
@@ -316,14 +313,6 @@ static void sharing_free(struct supervisor *sv)
 	free(sh->board_path);
 	free(sh->board_file_path);
 	free(sh);
-}
-
-void sharing_on_error(struct supervisor *sv, void (*fn)(void *arg), void *arg)
-{
-	if (!sharing_of(sv))
-		return;
-	sharing_of(sv)->error_fn = fn;
-	sharing_of(sv)->error_arg = arg;
 }
 
 /* --- hooks --------------------------------------------------------------------------------------

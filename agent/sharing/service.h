@@ -16,9 +16,6 @@
 
 extern const struct feature sharing_feature;
 
-/* fn runs when a worker has reported an error with which all calls are to fail. One fn at a time.
- */
-void sharing_on_error(struct supervisor *sv, void (*fn)(void *arg), void *arg);
 /* This agent leads the group of several hosts; NULL: no more. Borrowed. */
 struct sharing_group;
 void sharing_lead(struct supervisor *sv, struct sharing_group *g);

@@ -98,6 +98,9 @@ struct feature {
 	/* Every worker had its first start. */
 	void (*group_running)(struct supervisor *sv);
 	void (*group_stopping)(struct supervisor *sv, const char *why);
+	/* A worker has reported an error with which all calls of workers fail; in the agent that
+	 * leads a group of several hosts, a worker of any host. */
+	void (*group_error)(struct supervisor *sv);
 	/* On a notice of preemption no worker is left, and not all succeeded. */
 	void (*all_left)(struct supervisor *sv);
 	void (*job_ended)(struct supervisor *sv);
@@ -167,8 +170,6 @@ struct feature {
 	/* io.elasticd.Peer.Steps of a host with n workers. 0, or -EPROTO with err. */
 	int (*hosts_stepped)(struct supervisor *sv, int first_rank, int n, const json_t *steps,
 		struct error *err);
-	/* The group has an error with which calls fail. */
-	void (*hosts_error)(struct supervisor *sv);
 
 	/* A group of several hosts, in any of its agents. */
 	/* This host has a notice of preemption. Returns whether the agent that leads sees to it. */

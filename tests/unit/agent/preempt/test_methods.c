@@ -340,8 +340,8 @@ START_TEST(a_reported_error_answers_every_step)
 	step(0, 0, 5);
 	ck_assert_int_eq(
 		members_report(commons.members, 1, STATUS_RESOURCE_EXHAUSTED, "Running out", 1), 0);
-	preempting_on_error(&preempting);
-	preempting_on_error(&preempting);
+	preempting_group_error(&agent);
+	preempting_group_error(&agent);
 	says(0, GROUP_FAILED);
 	step(1, 2, 5);
 	says(1, GROUP_FAILED);
@@ -352,7 +352,7 @@ START_TEST(a_reported_error_answers_every_step)
 	step(2, 0, 6);
 	says(2, GROUP_FAILED);
 	members_reset(commons.members);
-	preempting_on_error(&preempting);
+	preempting_group_error(&agent);
 	ck_assert_int_eq(forgotten, 1);
 }
 END_TEST
@@ -366,11 +366,11 @@ START_TEST(the_end_of_a_worker_does_not_fail_the_steps_of_others)
 	says(0, "");
 	/* The error of a recoverable worker is not the group's. */
 	ck_assert_int_eq(members_report(commons.members, 2, STATUS_INTERNAL, "its own", 2), 0);
-	preempting_on_error(&preempting);
+	preempting_group_error(&agent);
 	/* A later error of another worker is. */
 	ck_assert_int_eq(
 		members_report(commons.members, 0, STATUS_RESOURCE_EXHAUSTED, "Running out", 3), 0);
-	preempting_on_error(&preempting);
+	preempting_group_error(&agent);
 	says(0, GROUP_FAILED);
 }
 END_TEST
