@@ -9,6 +9,7 @@
 #include "agent/preempt/machine_private.h"
 
 #include "agent/sync/slots_text.h"
+#include "common/base/array.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -55,11 +56,10 @@ static struct preempt_worker *preempt_worker(struct preempt *p, int slot)
 	if (slot >= p->n_workers) {
 		int n = slot + 1 > 2 * p->n_workers ? slot + 1 : 2 * p->n_workers;
 		struct preempt_worker **workers =
-			reallocarray(p->workers, (size_t)n, sizeof(*workers));
+			array_grow(p->workers, (size_t)p->n_workers, (size_t)n, sizeof(*workers));
 
 		if (!workers)
 			return NULL;
-		memset(workers + p->n_workers, 0, (size_t)(n - p->n_workers) * sizeof(*workers));
 		p->workers = workers;
 		p->n_workers = n;
 	}

@@ -2,6 +2,7 @@
 #include "agent/preempt/private.h"
 
 #include "agent/sharing/service.h"
+#include "common/base/array.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"
 #include "common/text/json.h"
@@ -45,10 +46,9 @@ static int make_room(struct preempting *p, int slot)
 
 	if (slot < p->n_workers)
 		return 0;
-	grown = reallocarray(p->workers, (size_t)slot + 1, sizeof(*grown));
+	grown = array_grow(p->workers, (size_t)p->n_workers, (size_t)slot + 1, sizeof(*grown));
 	if (!grown)
 		return -ENOMEM;
-	memset(grown + p->n_workers, 0, ((size_t)slot + 1 - (size_t)p->n_workers) * sizeof(*grown));
 	p->workers = grown;
 	p->n_workers = slot + 1;
 	return 0;

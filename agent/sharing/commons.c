@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/sharing/commons.h"
+#include "common/base/array.h"
 #include "common/base/log.h"
 
 #include <errno.h>
@@ -112,11 +113,10 @@ int commons_give_slot(struct commons *c, const struct worker *w)
 	if (w->slot < 0 || w->slot >= COMMONS_SLOTS)
 		return -ENOSPC;
 	if (w->slot >= c->n_slots) {
-		grown = reallocarray(c->slots, (size_t)w->slot + 1, sizeof(*grown));
+		grown = array_grow(
+			c->slots, (size_t)c->n_slots, (size_t)w->slot + 1, sizeof(*grown));
 		if (!grown)
 			return -ENOMEM;
-		memset(grown + c->n_slots, 0,
-			((size_t)w->slot + 1 - (size_t)c->n_slots) * sizeof(*grown));
 		c->slots = grown;
 		c->n_slots = w->slot + 1;
 	}

@@ -2,6 +2,7 @@
 #include "agent/sharing/group.h"
 #include "agent/sharing/private.h"
 #include "common/base/alone.h"
+#include "common/base/array.h"
 #include "common/base/log.h"
 #include "common/base/project.h"
 #include "common/text/json.h"
@@ -26,11 +27,10 @@ static int make_slot(struct sharing *sh, const struct worker *w)
 	if (w->slot < 0 || w->slot >= BOARD_SLOTS)
 		return -ENOSPC;
 	if (w->slot >= sh->n_slots) {
-		grown = reallocarray(sh->slots, (size_t)w->slot + 1, sizeof(*grown));
+		grown = array_grow(
+			sh->slots, (size_t)sh->n_slots, (size_t)w->slot + 1, sizeof(*grown));
 		if (!grown)
 			return -ENOMEM;
-		memset(grown + sh->n_slots, 0,
-			((size_t)w->slot + 1 - (size_t)sh->n_slots) * sizeof(*grown));
 		sh->slots = grown;
 		sh->n_slots = w->slot + 1;
 		sharing_board_reserve(sh, sh->n_slots);

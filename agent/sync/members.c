@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/sync/members_private.h"
+#include "common/base/array.h"
 #include "common/base/printable.h"
 
 #include <errno.h>
@@ -78,10 +79,9 @@ static int members_grow(struct members *m, size_t n)
 		return 0;
 	if (n < m->n_slots * 2)
 		n = m->n_slots * 2;
-	bigger = reallocarray(m->slots, n, sizeof(*bigger));
+	bigger = array_grow(m->slots, m->n_slots, n, sizeof(*bigger));
 	if (!bigger)
 		return -ENOMEM;
-	memset(bigger + m->n_slots, 0, (n - m->n_slots) * sizeof(*bigger));
 	m->slots = bigger;
 	m->n_slots = n;
 	return 0;
