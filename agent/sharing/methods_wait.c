@@ -318,8 +318,7 @@ int sharing_barrier(struct varlink_call *call, const struct flat *p, void *arg)
 	if (!x)
 		return 0;
 	x->readies = c->spec->ready.barrier && !strcmp(name, c->spec->ready.barrier);
-	r = (members ? barriers_arrive : barriers_arrive_default)(
-		c->barriers, name, slot, set, n, deadline, now, x);
+	r = barriers_arrive(c->barriers, name, slot, set, n, !members, deadline, now, x);
 	if (r < 0)
 		return wait_failed(x, r);
 	deadline_added(c, deadline);
@@ -361,8 +360,7 @@ int sharing_alive(struct varlink_call *call, json_t *p, void *arg)
 	x = wait_new(c, call, WAIT_ALIVE);
 	if (!x)
 		return 0;
-	r = (members ? members_wait_alive : members_wait_alive_default)(
-		c->members, sharing_slot_of(call), set, n, deadline, x);
+	r = members_wait_alive(c->members, sharing_slot_of(call), set, n, !members, deadline, x);
 	if (r < 0)
 		return wait_failed(x, r);
 	deadline_added(c, deadline);

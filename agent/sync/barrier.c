@@ -495,21 +495,9 @@ static int barrier_new_arrival(struct barriers *b, const char *name, int slot,
 }
 
 int barriers_arrive(struct barriers *b, const char *name, int slot, const int *members, size_t n,
-	uint64_t deadline_ms, uint64_t now_ms, void *token)
+	bool by_default, uint64_t deadline_ms, uint64_t now_ms, void *token)
 {
-	struct barrier_members m = { .by_default = false };
-	int r = slot_set_init(&m.set, members, n);
-
-	if (r == 0)
-		r = barrier_new_arrival(b, name, slot, &m, deadline_ms, now_ms, token);
-	slot_set_fini(&m.set);
-	return r;
-}
-
-int barriers_arrive_default(struct barriers *b, const char *name, int slot, const int *members,
-	size_t n, uint64_t deadline_ms, uint64_t now_ms, void *token)
-{
-	struct barrier_members m = { .by_default = true };
+	struct barrier_members m = { .by_default = by_default };
 	int r = slot_set_init(&m.set, members, n);
 
 	if (r == 0)

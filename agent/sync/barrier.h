@@ -92,17 +92,14 @@ void barriers_reset(struct barriers *b);
  * the barrier for all. deadline_ms: on the caller's clock, UINT64_MAX: none; only that of the first
  * arrival counts, and an arrival at or after it is too late. The answer may come from inside this
  * call. Returns 0, or -ENOMEM when nothing has happened.
+ *
+ * by_default: the worker gives no list, and members are the default members at this moment. The
+ * list of the first arrival applies to all later ones. A later worker that is not in that list gets
+ * INVALID_ARGUMENT, without harm to the others. While barriers_begun_default() is true, the caller
+ * may pass slot alone.
  */
 _must_check_ int barriers_arrive(struct barriers *b, const char *name, int slot, const int *members,
-	size_t n, uint64_t deadline_ms, uint64_t now_ms, void *token);
-/*
- * As barriers_arrive(), for a caller that gives no list. members: the default members at this
- * moment; those of the first arrival apply to all later ones. A later worker that is not in that
- * list gets INVALID_ARGUMENT, without harm to the others. While barriers_begun_default() is true,
- * the caller may pass slot alone.
- */
-_must_check_ int barriers_arrive_default(struct barriers *b, const char *name, int slot,
-	const int *members, size_t n, uint64_t deadline_ms, uint64_t now_ms, void *token);
+	size_t n, bool by_default, uint64_t deadline_ms, uint64_t now_ms, void *token);
 /* True when name is open and its first arrival gave no list of members. */
 bool barriers_begun_default(const struct barriers *b, const char *name, uint64_t now_ms);
 /* Drops the wait with this token (its connection is gone), without an answer. The arrival stays:

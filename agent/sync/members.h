@@ -102,16 +102,12 @@ _must_check_ int members_wait_error(struct members *m, uint64_t deadline_ms, voi
 /*
  * Waits for the living members of set (n slots, any order). slot must be in set, else
  * INVALID_ARGUMENT. All callers with the same set get one answer, once every member of it that is
- * alive and has not left has called: those members.
+ * alive and has not left has called: those members. by_default: the caller gives no list, and its
+ * set is that of the first such caller that waits, or else set. While members_begun_default() is
+ * true, the caller may pass slot alone.
  */
-_must_check_ int members_wait_alive(
-	struct members *m, int slot, const int *set, size_t n, uint64_t deadline_ms, void *token);
-/*
- * The same for a caller without a list, whose set is the default one: the set of the first such
- * caller that waits. While members_begun_default() is true, the caller may pass slot alone.
- */
-_must_check_ int members_wait_alive_default(
-	struct members *m, int slot, const int *set, size_t n, uint64_t deadline_ms, void *token);
+_must_check_ int members_wait_alive(struct members *m, int slot, const int *set, size_t n,
+	bool by_default, uint64_t deadline_ms, void *token);
 /* True when a caller without a list waits, and slot is one of its set. */
 bool members_begun_default(const struct members *m, int slot);
 /*

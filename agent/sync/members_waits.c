@@ -341,16 +341,16 @@ int members_wait_error(struct members *m, uint64_t deadline_ms, void *token)
 
 /* Adds the wait to the query with this set, or to that of all callers without one. */
 static int members_query_add(
-	struct members *m, struct members_wait *w, const struct slot_set *set, bool everyone)
+	struct members *m, struct members_wait *w, const struct slot_set *set, bool by_default)
 {
-	bool begun = everyone && members_begun_default(m, w->slot);
+	bool begun = by_default && members_begun_default(m, w->slot);
 	struct members_query *q = begun ? m->everyone : members_query_find(m, set);
 
 	if (!q)
 		q = members_query_new(m, set);
 	if (!q)
 		return -ENOMEM;
-	if (everyone)
+	if (by_default)
 		m->everyone = q;
 	w->query = q;
 	members_caller(q, w->slot)->calls++;
@@ -365,8 +365,8 @@ bool members_begun_default(const struct members *m, int slot)
 	return m->everyone && members_caller(m->everyone, slot);
 }
 
-static int members_wait_living(struct members *m, int slot, const int *list, size_t n,
-	bool everyone, uint64_t deadline_ms, void *token)
+int members_wait_alive(struct members *m, int slot, const int *list, size_t n, bool by_default,
+	uint64_t deadline_ms, void *token)
 {
 	_cleanup_(slot_set_fini) struct slot_set set;
 	struct members_wait *w;
@@ -383,25 +383,13 @@ static int members_wait_living(struct members *m, int slot, const int *list, siz
 		members_wait_ready(m, w, STATUS_INVALID_ARGUMENT,
 			"members: expected the calling worker among them", NULL, NULL);
 	else
-		r = members_query_add(m, w, &set, everyone);
+		r = members_query_add(m, w, &set, by_default);
 	if (r < 0) {
 		chain_remove(&m->tokens, &w->node);
 		free(w);
 	}
 	members_drain(m);
 	return r;
-}
-
-int members_wait_alive(
-	struct members *m, int slot, const int *set, size_t n, uint64_t deadline_ms, void *token)
-{
-	return members_wait_living(m, slot, set, n, false, deadline_ms, token);
-}
-
-int members_wait_alive_default(
-	struct members *m, int slot, const int *set, size_t n, uint64_t deadline_ms, void *token)
-{
-	return members_wait_living(m, slot, set, n, true, deadline_ms, token);
 }
 
 void members_forget(struct members *m, void *token)

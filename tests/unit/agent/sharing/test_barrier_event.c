@@ -65,8 +65,8 @@ static void arrive(int slot, int n, uint64_t deadline_ms)
 	static const int all[WORKERS] = { 0, 1, 2, 3, 4, 5 };
 	static int token;
 
-	ck_assert_int_eq(barriers_arrive(c.barriers, "epoch", slot, all, (size_t)n, deadline_ms,
-				 now_ms, (void *)(intptr_t)++token),
+	ck_assert_int_eq(barriers_arrive(c.barriers, "epoch", slot, all, (size_t)n, false,
+				 deadline_ms, now_ms, (void *)(intptr_t)++token),
 		0);
 }
 

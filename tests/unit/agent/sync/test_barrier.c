@@ -67,7 +67,8 @@ static void arrive_at(const char *name, int slot, size_t n, intptr_t token)
 {
 	for (int i = 0; i < 8192; i++)
 		all_slots[i] = i;
-	ck_assert_int_eq(barriers_arrive(b, name, slot, all_slots, n, NEVER, 1, (void *)token), 0);
+	ck_assert_int_eq(
+		barriers_arrive(b, name, slot, all_slots, n, false, NEVER, 1, (void *)token), 0);
 }
 
 static void arrive_by(int slot, size_t n, uint64_t deadline, intptr_t token)
@@ -75,7 +76,7 @@ static void arrive_by(int slot, size_t n, uint64_t deadline, intptr_t token)
 	for (int i = 0; i < 8192; i++)
 		all_slots[i] = i;
 	ck_assert_int_eq(
-		barriers_arrive(b, "x", slot, all_slots, n, deadline, 1, (void *)token), 0);
+		barriers_arrive(b, "x", slot, all_slots, n, false, deadline, 1, (void *)token), 0);
 }
 
 static void arrive(int slot, intptr_t token)
@@ -125,7 +126,7 @@ static void arrive_default(int slot, size_t n, intptr_t token)
 	for (int i = 0; i < 8192; i++)
 		all_slots[i] = i;
 	ck_assert_int_eq(
-		barriers_arrive_default(b, "x", slot, all_slots, n, NEVER, 1, (void *)token), 0);
+		barriers_arrive(b, "x", slot, all_slots, n, true, NEVER, 1, (void *)token), 0);
 }
 
 START_TEST(later_default_caller_takes_the_first_callers_members)
@@ -168,7 +169,7 @@ START_TEST(default_arrival_may_pass_its_slot_alone)
 		arrive_default(0, 3, token);
 		for (int slot = 1; slot <= 2; slot++) {
 			ck_assert(barriers_begun_default(b, "x", 1));
-			ck_assert_int_eq(barriers_arrive_default(b, "x", slot, &slot, 1, NEVER, 1,
+			ck_assert_int_eq(barriers_arrive(b, "x", slot, &slot, 1, true, NEVER, 1,
 						 (void *)(intptr_t)(token + slot)),
 				0);
 		}
@@ -177,7 +178,7 @@ START_TEST(default_arrival_may_pass_its_slot_alone)
 			ck_assert_int_eq(answer_of(i)->status, STATUS_OK);
 	}
 	ck_assert_int_eq(
-		barriers_arrive_default(b, "x", 0, all_slots, 2, 100, 1, (void *)(intptr_t)30), 0);
+		barriers_arrive(b, "x", 0, all_slots, 2, true, 100, 1, (void *)(intptr_t)30), 0);
 	ck_assert(barriers_begun_default(b, "x", 99));
 	ck_assert(!barriers_begun_default(b, "x", 100));
 }
@@ -356,7 +357,7 @@ START_TEST(different_members_fail_the_barrier_and_name_the_caller)
 	static const int two[] = { 2, 1, 2 };
 
 	arrive(0, 1);
-	ck_assert_int_eq(barriers_arrive(b, "x", 2, two, 3, NEVER, 1, (void *)2), 0);
+	ck_assert_int_eq(barriers_arrive(b, "x", 2, two, 3, false, NEVER, 1, (void *)2), 0);
 	ck_assert_int_eq(answer_of(1)->status, STATUS_INVALID_ARGUMENT);
 	ck_assert_int_eq(answer_of(2)->status, STATUS_INVALID_ARGUMENT);
 	ck_assert_str_eq(answer_of(1)->message,
@@ -386,9 +387,9 @@ START_TEST(order_of_members_does_not_matter)
 {
 	static const int one[] = { 2, 0, 1 }, other[] = { 1, 2, 1, 0 };
 
-	ck_assert_int_eq(barriers_arrive(b, "x", 2, one, 3, NEVER, 1, (void *)1), 0);
+	ck_assert_int_eq(barriers_arrive(b, "x", 2, one, 3, false, NEVER, 1, (void *)1), 0);
 	arrive(0, 2);
-	ck_assert_int_eq(barriers_arrive(b, "x", 1, other, 4, NEVER, 1, (void *)3), 0);
+	ck_assert_int_eq(barriers_arrive(b, "x", 1, other, 4, false, NEVER, 1, (void *)3), 0);
 	ck_assert_int_eq(answer_of(2)->status, STATUS_OK);
 }
 END_TEST
@@ -441,7 +442,8 @@ END_TEST
 START_TEST(arrival_at_the_deadline_is_too_late)
 {
 	arrive_by(0, 2, 100, 1);
-	ck_assert_int_eq(barriers_arrive(b, "x", 1, (int[]){ 0, 1 }, 2, NEVER, 100, (void *)2), 0);
+	ck_assert_int_eq(
+		barriers_arrive(b, "x", 1, (int[]){ 0, 1 }, 2, false, NEVER, 100, (void *)2), 0);
 	ck_assert_int_eq(answer_of(1)->status, STATUS_DEADLINE_EXCEEDED);
 	ck_assert_int_eq(answer_of(2)->status, STATUS_DEADLINE_EXCEEDED);
 	ck_assert_uint_eq(barriers_expire(b, 100), NEVER);
@@ -452,7 +454,8 @@ START_TEST(first_arrivals_deadline_counts)
 {
 	arrive_by(0, 3, 500, 1);
 	arrive_by(1, 3, 200, 2);
-	ck_assert_int_eq(barriers_arrive(b, "y", 0, (int[]){ 0, 1 }, 2, 300, 1, (void *)3), 0);
+	ck_assert_int_eq(
+		barriers_arrive(b, "y", 0, (int[]){ 0, 1 }, 2, false, 300, 1, (void *)3), 0);
 	ck_assert_uint_eq(barriers_expire(b, 1), 300);
 	ck_assert_int_eq(barriers_fail(b, "y", -1, STATUS_CANCELLED, ""), 0);
 	ck_assert_uint_eq(barriers_expire(b, 1), 500);
@@ -468,7 +471,7 @@ START_TEST(names_and_members_outside_the_limits_are_refused)
 	name[BARRIER_NAME_MAX + 1] = '\0';
 	arrive_at(name, 0, 3, 1);
 	arrive_at("", 0, 3, 2);
-	ck_assert_int_eq(barriers_arrive(b, "x", 0, bad, 2, NEVER, 1, (void *)3), 0);
+	ck_assert_int_eq(barriers_arrive(b, "x", 0, bad, 2, false, NEVER, 1, (void *)3), 0);
 	for (int i = 1; i <= 3; i++)
 		ck_assert_int_eq(answer_of(i)->status, STATUS_INVALID_ARGUMENT);
 	name[BARRIER_NAME_MAX] = '\0';
@@ -693,7 +696,7 @@ static void wild_step(void)
 		for (int i = 0; i < 4; i++)
 			all_slots[i] = i;
 		ck_assert_int_eq(barriers_arrive(b, name, (int)wild(4), all_slots, 3 + wild(2),
-					 wild(100), wild(100), (void *)token),
+					 false, wild(100), wild(100), (void *)token),
 			0);
 	}
 }

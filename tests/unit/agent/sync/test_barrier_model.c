@@ -317,8 +317,8 @@ static void world_arrive(struct world *w, const struct op *op, const char *name)
 			members[n++] = s;
 	model_arrive(&w->m, op->name, op->slot, op->set, deadline, w->now, token);
 	w->last[op->name][op->slot] = token;
-	ck_assert_int_eq(
-		barriers_arrive(w->b, name, op->slot, members, n, deadline, w->now, (void *)token),
+	ck_assert_int_eq(barriers_arrive(w->b, name, op->slot, members, n, false, deadline, w->now,
+				 (void *)token),
 		0);
 }
 

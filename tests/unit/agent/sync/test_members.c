@@ -43,7 +43,7 @@ static void wait_error(intptr_t token)
 
 static void alive(int slot, const int *set, size_t n, intptr_t token)
 {
-	ck_assert_int_eq(members_wait_alive(m, slot, set, n, NEVER, (void *)token), 0);
+	ck_assert_int_eq(members_wait_alive(m, slot, set, n, false, NEVER, (void *)token), 0);
 }
 
 static void leave(int slot, uint64_t deadline, intptr_t token)
@@ -267,7 +267,7 @@ START_TEST(overdue_alive_names_members_that_have_not_called)
 	start(3);
 	for (int i = 0; i < 2; i++)
 		ck_assert_int_eq(
-			members_wait_alive(m, i, set, 3, 100, (void *)(intptr_t)(i + 1)), 0);
+			members_wait_alive(m, i, set, 3, false, 100, (void *)(intptr_t)(i + 1)), 0);
 	ck_assert_uint_eq(members_expire(m, 99, 0), 100);
 	ck_assert_uint_eq(members_expire(m, 100, 0), NEVER);
 	for (int i = 1; i <= 2; i++) {

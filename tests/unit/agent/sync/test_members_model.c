@@ -229,9 +229,9 @@ static int world_wait_alive(
 	bool begun = n == SLOTS && members_begun_default(m, slot);
 
 	if (n < SLOTS || (token % 3 == 0 && !begun))
-		return members_wait_alive(m, slot, members, n, deadline, (void *)token);
-	return members_wait_alive_default(
-		m, slot, begun ? &slot : members, begun ? 1 : n, deadline, (void *)token);
+		return members_wait_alive(m, slot, members, n, false, deadline, (void *)token);
+	return members_wait_alive(
+		m, slot, begun ? &slot : members, begun ? 1 : n, true, deadline, (void *)token);
 }
 
 static void world_wait(char kind, int slot, unsigned set, uint64_t deadline)
