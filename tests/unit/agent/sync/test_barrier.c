@@ -49,8 +49,12 @@ static void on_answer(void *arg, void *token, const struct barrier_answer *a)
 		fn((intptr_t)token, a);
 }
 
+static int all_slots[8192];
+
 static void setup(void)
 {
+	for (int i = 0; i < 8192; i++)
+		all_slots[i] = i;
 	n_answers = 0;
 	in_callback = NULL;
 	ck_assert_int_eq(barriers_new(on_answer, name_of, NULL, &b), 0);
@@ -61,20 +65,14 @@ static void teardown(void)
 	b = barriers_free(b);
 }
 
-static int all_slots[8192];
-
 static void arrive_at(const char *name, int slot, size_t n, intptr_t token)
 {
-	for (int i = 0; i < 8192; i++)
-		all_slots[i] = i;
 	ck_assert_int_eq(
 		barriers_arrive(b, name, slot, all_slots, n, false, NEVER, 1, (void *)token), 0);
 }
 
 static void arrive_by(int slot, size_t n, uint64_t deadline, intptr_t token)
 {
-	for (int i = 0; i < 8192; i++)
-		all_slots[i] = i;
 	ck_assert_int_eq(
 		barriers_arrive(b, "x", slot, all_slots, n, false, deadline, 1, (void *)token), 0);
 }
@@ -123,8 +121,6 @@ END_TEST
 /* Arrives without a list, while the first n slots are the default members. */
 static void arrive_default(int slot, size_t n, intptr_t token)
 {
-	for (int i = 0; i < 8192; i++)
-		all_slots[i] = i;
 	ck_assert_int_eq(
 		barriers_arrive(b, "x", slot, all_slots, n, true, NEVER, 1, (void *)token), 0);
 }
