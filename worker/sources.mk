@@ -44,10 +44,12 @@ worker_SRC := \
 	worker/base/write_behind.c \
 	common/base/error.c \
 	common/base/file.c \
+	common/base/hash_chain.c \
 	common/base/paths.c \
 	common/base/printable.c \
 	common/base/private_dir.c \
 	common/base/random.c \
+	common/base/scan.c \
 	common/base/status.c \
 	common/base/user_name.c \
 	common/text/base64.c \

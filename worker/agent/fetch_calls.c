@@ -9,11 +9,6 @@
 
 enum { SLICE_MS = 50 }; /* how long to wait at one of several pieces */
 
-static size_t piece_of(size_t n)
-{
-	return n < PIECE_TASKS ? n : PIECE_TASKS;
-}
-
 enum elasticd_status call_release(struct elasticd_queue *q, const int64_t *tasks, size_t n)
 {
 	enum elasticd_status status = ELASTICD_STATUS_OK;

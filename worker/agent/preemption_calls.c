@@ -89,10 +89,8 @@ enum elasticd_status call_preemption(struct elasticd *h, struct elasticd_preempt
 enum elasticd_status call_notify(struct elasticd *h, const char *reason, int64_t grace_ms)
 {
 	struct params a = PARAMS_EMPTY;
-	char cut[WORKER_REASON_MAX + 1];
 
-	text_cut(cut, sizeof(cut), reason);
-	params_text(&a, "reason", cut);
+	params_text_cut(&a, "reason", reason, WORKER_REASON_MAX);
 	if (grace_ms >= 0)
 		params_int(&a, "grace_ms", grace_ms);
 	return call_make(h, "Notify", &a, WAIT_PROMPT, NULL);

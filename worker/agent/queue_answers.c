@@ -59,19 +59,11 @@ static const struct answer_member outcomes_members[] = {
 	ANSWER_MEMBER(struct got_outcomes, ANSWER_RAW, "outcomes", many),
 };
 
-static int state_of(const struct answer_text *t)
-{
-	static const char *const names[] = {
+static const char *const task_states[] = {
 #define X(name, text) [QUEUE_##name] = text,
-		QUEUE_STATES(X)
+	QUEUE_STATES(X)
 #undef X
-	};
-
-	for (int i = 0; i < QUEUE_N_STATES; i++)
-		if (strlen(names[i]) == t->len && memcmp(names[i], t->at, t->len) == 0)
-			return i;
-	return -1;
-}
+};
 
 /* Sets all of o; after a failure the rest is zero. */
 static int outcome_keep(char *at, struct elasticd_queue_outcome *o)
@@ -80,11 +72,11 @@ static int outcome_keep(char *at, struct elasticd_queue_outcome *o)
 	int state, r;
 
 	*o = (struct elasticd_queue_outcome){ .task = 0 };
-	if (!answer_object(at, outcome_members, ANSWER_N(outcome_members), &t) || !t.state.at)
+	if (!answer_object(at, outcome_members, ANSWER_N(outcome_members), &t))
 		return -EBADMSG;
 	o->task = t.task;
 	o->tries = (int)t.tries;
-	state = state_of(&t.state);
+	state = answer_name(&t.state, task_states, QUEUE_N_STATES);
 	if (state < 0)
 		return -EBADMSG;
 	o->state = (enum elasticd_task_state)state;

@@ -54,10 +54,10 @@ static enum elasticd_status keeper_new(struct elasticd_queue *q, struct keeper *
 enum elasticd_status own_queue_open(struct elasticd_queue *q)
 {
 	uint64_t n;
+	enum elasticd_status status = random_number(&n);
 
-	if (getrandom(&n, sizeof(n), 0) != (ssize_t)sizeof(n))
-		return fail(ELASTICD_STATUS_INTERNAL, "cannot get a random number: %s",
-			strerror(errno));
+	if (status)
+		return status;
 	snprintf(q->name, sizeof(q->name), "own-%016" PRIx64, n);
 	return keeper_new(q, &q->keeper);
 }
@@ -150,7 +150,7 @@ enum elasticd_status call_cancel(struct elasticd_queue *q, const int64_t *tasks,
 
 	*ret_n = 0;
 	do {
-		size_t piece = n - at < PIECE_TASKS ? n - at : PIECE_TASKS;
+		size_t piece = piece_of(n - at);
 
 		status = cancel_piece(q, tasks + at, piece, reason,
 			at ? clock_left(end, timeout_ms) : timeout_ms, ret_n);

@@ -5,6 +5,8 @@
 #include "worker/base/private_agent.h"
 #include "worker/base/waiting.h"
 
+#include "common/base/hash_chain.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,28 +30,31 @@ static _Thread_local struct {
 
 static uint64_t request_key(const struct params *a)
 {
-	uint64_t key = UINT64_C(14695981039346656037) ^ (uint64_t)getpid();
-	const char *text = params_members(a);
+	return chain_hash(params_members(a), params_length(a)) ^ (uint64_t)getpid();
+}
 
-	for (size_t i = 0; i < params_length(a); i++)
-		key = (key ^ (unsigned char)text[i]) * UINT64_C(1099511628211);
-	return key;
+enum elasticd_status random_number(uint64_t *ret)
+{
+	if (getrandom(ret, sizeof(*ret), 0) == (ssize_t)sizeof(*ret))
+		return ELASTICD_STATUS_OK;
+	return fail(ELASTICD_STATUS_INTERNAL, "cannot get a random number: %s", strerror(errno));
 }
 
 /* A call that goes on has the number that it had. */
 static enum elasticd_status request_number(const struct params *a, int64_t *ret)
 {
+	enum elasticd_status status = ELASTICD_STATUS_OK;
 	uint64_t key = request_key(a), n;
 
 	if (!numbered.number || numbered.key != key) {
-		if (getrandom(&n, sizeof(n), 0) != (ssize_t)sizeof(n))
-			return fail(ELASTICD_STATUS_INTERNAL, "cannot get a random number: %s",
-				strerror(errno));
+		status = random_number(&n);
+		if (status)
+			return status;
 		numbered.key = key;
 		numbered.number = n >> 1 ? (int64_t)(n >> 1) : 1;
 	}
 	*ret = numbered.number;
-	return ELASTICD_STATUS_OK;
+	return status;
 }
 
 /* --- one try */
@@ -84,6 +89,7 @@ static enum elasticd_status request_once(struct elasticd *h, const struct queue_
 
 /* --- from outside: again and again */
 
+/* How long a call is made again. */
 struct patience {
 	int64_t end;	  /* of the call; -1: never */
 	int64_t away_end; /* how long elasticd may stay away; 0: it has not been away */

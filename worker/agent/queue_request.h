@@ -15,6 +15,12 @@
 
 /* So many numbers of tasks go into one message. */
 enum { PIECE_TASKS = 16384 };
+static inline size_t piece_of(size_t n)
+{
+	return n < PIECE_TASKS ? n : PIECE_TASKS;
+}
+
+enum elasticd_status random_number(uint64_t *ret);
 
 struct queue_request {
 	const char *method;

@@ -67,7 +67,7 @@ enum elasticd_status stream_init(
 
 int stream_fd(const struct stream *s)
 {
-	return s->conn ? conn_fd(s->conn) : -1;
+	return s->conn ? s->conn->fd : -1;
 }
 
 /* In a child that has the stream from its parent. */

@@ -65,22 +65,12 @@ void work_renew(struct elasticd_queue_work *w)
 
 /* --- items */
 
-static bool kind_of(const struct answer_text *t, enum elasticd_item_kind *ret)
-{
-	static const char *const kinds[] = {
-		[ELASTICD_ITEM_TASK] = "task",
-		[ELASTICD_ITEM_BUILD] = "build",
-		[ELASTICD_ITEM_CALL] = "call",
-		[ELASTICD_ITEM_INIT] = "init",
-	};
-
-	for (int i = 0; t->at && i <= ELASTICD_ITEM_INIT; i++)
-		if (strlen(kinds[i]) == t->len && memcmp(kinds[i], t->at, t->len) == 0) {
-			*ret = (enum elasticd_item_kind)i;
-			return true;
-		}
-	return false;
-}
+static const char *const item_kinds[] = {
+	[ELASTICD_ITEM_TASK] = "task",
+	[ELASTICD_ITEM_BUILD] = "build",
+	[ELASTICD_ITEM_CALL] = "call",
+	[ELASTICD_ITEM_INIT] = "init",
+};
 
 /* 0, -ENOMEM, -EBADMSG. */
 static int resources_take(struct elasticd_queue_work *w, size_t *ret_n)
@@ -125,17 +115,18 @@ static int item_take(struct elasticd_queue_work *w)
 {
 	struct elasticd_queue_item *item = &w->item;
 	struct item_text *t = &w->text;
-	int r;
+	int r, kind = answer_name(&t->kind, item_kinds, ELASTICD_ITEM_INIT + 1);
 
+	if (kind < 0)
+		return -EBADMSG;
 	*item = (struct elasticd_queue_item){
+		.kind = (enum elasticd_item_kind)kind,
 		.lease = t->lease,
 		.limit_ms = t->limit_ms,
 		.index = (int)t->index,
 		.start = (int)t->start,
 		.tries = (int)t->tries,
 	};
-	if (!kind_of(&t->kind, &item->kind))
-		return -EBADMSG;
 	item->task = item->kind == ELASTICD_ITEM_TASK ? t->task : -1;
 	r = resources_take(w, &item->n_resources);
 	if (r == 0)
@@ -199,11 +190,6 @@ static enum elasticd_status fail_item(struct elasticd_queue_work *w, int r)
 	if (w->conn)
 		conn_drop_at(w->pool, &w->conn);
 	return fail_reading(r);
-}
-
-static enum elasticd_status fail_stopped(void)
-{
-	return fail(ELASTICD_STATUS_CANCELLED, "the slot was stopped");
 }
 
 /* The item came just before the slot was stopped, and cannot be answered any more: waits until the
@@ -369,29 +355,11 @@ static enum elasticd_status work_next(
 	return work_send(w, timeout_ms < 0 ? -1 : (int)left, ret_closed);
 }
 
-/* At most max bytes of text. */
-static void params_cut(struct params *a, const char *name, const char *text, size_t max)
-{
-	_cleanup_free_ char *cut = NULL;
-
-	if (!text || strlen(text) <= max) {
-		params_text(a, name, text);
-		return;
-	}
-	cut = malloc(max + 1);
-	if (!cut) {
-		a->text.failed = true;
-		return;
-	}
-	text_cut(cut, max + 1, text);
-	params_text(a, name, cut);
-}
-
 static void params_failure(struct params *a, const struct elasticd_queue_failure *f)
 {
 	params_text(a, "code", status_name((enum status)f->code));
-	params_cut(a, "message", f->message, QUEUE_TEXT_MAX);
-	params_cut(a, "details", f->details, QUEUE_DETAILS_MAX);
+	params_text_cut(a, "message", f->message, QUEUE_TEXT_MAX);
+	params_text_cut(a, "details", f->details, QUEUE_DETAILS_MAX);
 	params_true(a, "retryable", f->retryable);
 	if (f->retryable)
 		params_text(a, "blame", f->blame);
@@ -435,7 +403,7 @@ static enum elasticd_status answer_send(struct elasticd_queue_work *w, const str
 	return status;
 }
 
-static enum elasticd_status answer(struct elasticd_queue_work *w, const struct verdict *v,
+static enum elasticd_status item_answer(struct elasticd_queue_work *w, const struct verdict *v,
 	bool next, int timeout_ms, bool *ret_closed)
 {
 	struct got_work got = { .came = false };
@@ -481,11 +449,11 @@ enum elasticd_status call_answer(struct elasticd_queue_work *w, const struct ver
 	enum elasticd_status status;
 
 	if (stopped) {
-		status = answer(w, v, false, -1, ret_closed);
+		status = item_answer(w, v, false, -1, ret_closed);
 		return status ? status : fail_stopped();
 	}
 	return alone_result(
-		answer(w, v, next, alone ? 0 : timeout_ms, ret_closed), alone, ret_closed);
+		item_answer(w, v, next, alone ? 0 : timeout_ms, ret_closed), alone, ret_closed);
 }
 
 /* --- cancellation */
@@ -514,7 +482,7 @@ static int got_look_keep(void *to)
 }
 
 /* Asks the agent, on any connection: leases belong to the process. */
-static enum elasticd_status look(struct elasticd_queue_work *w, int64_t lease)
+static enum elasticd_status lease_look(struct elasticd_queue_work *w, int64_t lease)
 {
 	struct got_look got = { .cancelled = false };
 	const struct answer_reader reader = { look_members, ANSWER_N(look_members), &got,
@@ -553,7 +521,7 @@ enum elasticd_status call_look(struct elasticd_queue_work *w)
 
 	if (lease < 0 || !is_look_due(w, &count))
 		return ELASTICD_STATUS_OK;
-	status = look(w, lease);
+	status = lease_look(w, lease);
 	if (status == ELASTICD_STATUS_CANCELLED)
 		atomic_store(&w->look_at, 0);
 	else if (status == ELASTICD_STATUS_OK)

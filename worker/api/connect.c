@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opens a handle of a program outside the job, which talks to elasticd. */
 #include "worker/base/calls.h"
 #include "worker/base/checks.h"
 #include "worker/base/failure.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The worker's error.json. */
 #include "worker/api/error_file.h"
 #include "worker/base/failure.h"
 #include "worker/base/handle.h"

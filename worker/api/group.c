@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Barriers, states, results, errors and events of the group. */
 #include "worker/agent/streams.h"
 #include "worker/agent/worker_calls.h"
 #include "worker/api/error_file.h"

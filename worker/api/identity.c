@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Which worker the handle belongs to. */
 #include "worker/base/handle.h"
 
 bool elasticd_supervised(const struct elasticd *h)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Lines of the worker's log.jsonl. */
 #include "worker/base/failure.h"
 #include "worker/base/handle.h"
 

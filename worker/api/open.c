@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opens a handle: which worker this is, by the environment and by the agent's answer to Hello. */
 #include "worker/api/binding.h"
 #include "worker/api/board.h"
 #include "worker/api/environment.h"

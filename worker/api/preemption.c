@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Notices of preemption, and the steps while one is up. */
 #include "worker/api/preemption.h"
 #include "worker/agent/worker_calls.h"
 #include "worker/base/checks.h"

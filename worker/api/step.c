@@ -37,11 +37,6 @@ static void note_first(struct board_slot *s, int64_t n)
 		&s->first_us, (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000, RELAXED);
 }
 
-static void full_barrier(void)
-{
-	__sync_synchronize();
-}
-
 void elasticd_beat(struct elasticd *h)
 {
 	beat(h);
@@ -58,7 +53,7 @@ enum elasticd_status elasticd_step(struct elasticd *h, int64_t n, enum elasticd_
 	beat(h);
 	/* The step must be visible before the look for a notice; see worker/base/fences.h. */
 	if (atomic_load_explicit(h->fences, RELAXED))
-		full_barrier();
+		__sync_synchronize();
 	else
 		atomic_signal_fence(memory_order_seq_cst);
 	if ((atomic_load_explicit(&h->header->notice, RELAXED) & 1) ||

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Keys and values. */
 #include "worker/agent/streams.h"
 #include "worker/agent/worker_calls.h"
 #include "worker/base/checks.h"

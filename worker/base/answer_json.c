@@ -256,6 +256,14 @@ bool answer_element(char **at, struct answer_text *ret)
 	return true;
 }
 
+int answer_name(const struct answer_text *t, const char *const *names, int n)
+{
+	for (int i = 0; t->at && i < n; i++)
+		if (strlen(names[i]) == t->len && memcmp(names[i], t->at, t->len) == 0)
+			return i;
+	return -1;
+}
+
 /* `to` may be the text itself, which gets no longer. Returns the new end. */
 static char *undo_escapes(char *to, const struct answer_text *t)
 {

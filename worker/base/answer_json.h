@@ -47,6 +47,8 @@ char *answer_object(char *text, const struct answer_member *members, size_t n, v
 /* The elements of an array, one after the other: *at is its '[' at first. False at its end. */
 bool answer_element(char **at, struct answer_text *ret);
 
+/* Which of n names the text is; -1: none of them. */
+int answer_name(const struct answer_text *t, const char *const *names, int n);
 /* An owned copy with a NUL behind it, "" where there is no text. ret_len may be NULL. 0 or
  * -ENOMEM. */
 _must_check_ int answer_copy(const struct answer_text *t, char **ret, size_t *ret_len);

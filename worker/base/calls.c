@@ -15,7 +15,7 @@ static enum elasticd_status fail_connection(struct pool *p, int r, const struct 
 	if (pool_closing(p))
 		return fail_closed();
 	if (wait->stopped && atomic_load(wait->stopped))
-		return fail(ELASTICD_STATUS_CANCELLED, "the slot was stopped");
+		return fail_stopped();
 	if (r == -EINTR)
 		return fail_interrupted();
 	if (r == -ETIMEDOUT && wait->prompt)
@@ -218,11 +218,11 @@ static enum elasticd_status call_in_pool(struct elasticd *h, struct pool *p,
 	return status;
 }
 
-static enum elasticd_status call(struct elasticd *h, const char *method, struct params *a,
+static enum elasticd_status call_by_pool(struct elasticd *h, const char *method, struct params *a,
 	const struct wait *wait, const struct answer_reader *reader, json_t **ret)
 {
 	_cleanup_(varlink_buffer_fini) struct varlink_buffer b = { .data = NULL };
-	enum elasticd_status status = ELASTICD_STATUS_OK;
+	enum elasticd_status status;
 	struct varlink_buffer key;
 	struct conn *c;
 	struct pool *p;
@@ -237,8 +237,7 @@ static enum elasticd_status call(struct elasticd *h, const char *method, struct 
 	p = pool_of(h);
 	if (!p)
 		return fail_memory();
-	if (pool_has_writes(p))
-		status = write_behind_settle(h, p, *wait);
+	status = write_behind_settle(h, p, *wait);
 	if (status)
 		return status;
 	if (!pool_begin(p, wait->prompt || wait->resumes ? &key : NULL, NULL, &c, &halted))
@@ -249,7 +248,7 @@ static enum elasticd_status call(struct elasticd *h, const char *method, struct 
 enum elasticd_status call_make(
 	struct elasticd *h, const char *method, struct params *a, struct wait wait, json_t **ret)
 {
-	return call(h, method, a, &wait, ret ? NULL : &answer_nothing, ret);
+	return call_by_pool(h, method, a, &wait, ret ? NULL : &answer_nothing, ret);
 }
 
 enum elasticd_status call_read(struct elasticd *h, const char *method, struct params *a,
@@ -257,7 +256,7 @@ enum elasticd_status call_read(struct elasticd *h, const char *method, struct pa
 {
 	_cleanup_json_ json_t *answer = NULL;
 	_cleanup_free_ char *text = NULL;
-	enum elasticd_status status = call(h, method, a, &wait, reader, &answer);
+	enum elasticd_status status = call_by_pool(h, method, a, &wait, reader, &answer);
 	int r = 0;
 
 	if (!status && answer)
@@ -379,15 +378,14 @@ static void calls_resume(struct calls *calls, struct conn *c)
 enum elasticd_status call_many(struct elasticd *h, struct calls *calls, struct wait wait)
 {
 	struct deadline d = deadline_begin(h, wait);
-	enum elasticd_status status = ELASTICD_STATUS_OK;
+	enum elasticd_status status;
 	struct pool *p = pool_of(h);
 	struct conn *c;
 	bool halted;
 
 	if (!p)
 		return fail_memory();
-	if (pool_has_writes(p))
-		status = write_behind_settle(h, p, wait);
+	status = write_behind_settle(h, p, wait);
 	if (status)
 		return status;
 	if (!pool_begin(p, NULL, calls->owner, &c, &halted))
@@ -435,12 +433,11 @@ enum elasticd_status call_stream(struct elasticd *h, struct pool *p, const char 
 	struct params *a, struct conn **ret, json_t **ret_first)
 {
 	_cleanup_(varlink_buffer_fini) struct varlink_buffer b = { .data = NULL };
-	enum elasticd_status status = ELASTICD_STATUS_OK;
+	enum elasticd_status status;
 
 	if (params_message(a, method, true, &b) < 0)
 		return fail_memory();
-	if (pool_has_writes(p))
-		status = write_behind_settle(h, p, WAIT_PROMPT);
+	status = write_behind_settle(h, p, WAIT_PROMPT);
 	if (status)
 		return status;
 	if (!pool_enter(p))

@@ -20,11 +20,6 @@ enum {
 	ALONE_CHECK_MS = 500,  /* how often an endless wait checks that someone could end it */
 };
 
-int conn_fd(const struct conn *c)
-{
-	return c->fd;
-}
-
 void conn_shut(struct conn *c)
 {
 	if (!atomic_exchange(&c->shut, true))

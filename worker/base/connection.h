@@ -95,6 +95,5 @@ _must_check_ int conn_receive(struct conn *c, struct deadline *d, char **ret, si
 /* Ends the sending side. The agent does what it has received, gives the calls up that it cannot
  * answer then, and closes the connection; so its end says that all of this is done. */
 void conn_shut(struct conn *c);
-int conn_fd(const struct conn *c);
 /* Whether the agent has closed a connection on which nothing else is to come. */
 bool conn_ended(const struct conn *c);

@@ -92,7 +92,7 @@ enum elasticd_status fail_missing(enum elasticd_status status, char *missing, co
 	return status;
 }
 
-enum elasticd_status fail_queue(const struct queue_error_said *e)
+enum elasticd_status fail_queue(const struct queue_error_parts *e)
 {
 	struct failure *f;
 
@@ -133,6 +133,11 @@ enum elasticd_status fail_alone(void)
 enum elasticd_status fail_closed(void)
 {
 	return fail(ELASTICD_STATUS_CANCELLED, "the handle was closed");
+}
+
+enum elasticd_status fail_stopped(void)
+{
+	return fail(ELASTICD_STATUS_CANCELLED, "the slot was stopped");
 }
 
 enum elasticd_status fail_interrupted(void)

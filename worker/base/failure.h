@@ -27,13 +27,13 @@ enum elasticd_status fail(enum elasticd_status status, const char *fmt, ...)
 /* Takes missing ("a:0 b:1", or NULL). */
 enum elasticd_status fail_missing(enum elasticd_status status, char *missing, const char *message);
 
-struct queue_error_said {
+struct queue_error_parts {
 	enum elasticd_status code;
 	const char *message, *details, *worker;
 	int64_t task;  /* -1: none */
 	int exit_code; /* -1: none */
 };
-enum elasticd_status fail_queue(const struct queue_error_said *e);
+enum elasticd_status fail_queue(const struct queue_error_parts *e);
 
 enum elasticd_status fail_memory(void);
 /* The agent's answer is not what it should be. */
@@ -43,6 +43,8 @@ enum elasticd_status fail_reading(int r);
 /* This wait would never end: by hand, and there is no other thread or child. */
 enum elasticd_status fail_alone(void);
 enum elasticd_status fail_closed(void);
+/* Of a slot of the queue. */
+enum elasticd_status fail_stopped(void);
 enum elasticd_status fail_interrupted(void);
 /* Of a negative errno, with err's text. */
 enum elasticd_status fail_errno(int r, const struct error *err);

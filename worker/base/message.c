@@ -3,6 +3,7 @@
 #include "worker/base/failure.h"
 #include "worker/base/values.h"
 
+#include "common/base/printable.h"
 #include "common/base/status.h"
 #include "common/text/json.h"
 
@@ -60,6 +61,16 @@ void params_text(struct params *a, const char *name, const char *text)
 		return;
 	params_name(a, name);
 	json_write_text(&a->text, text);
+}
+
+void params_text_cut(struct params *a, const char *name, const char *text, size_t max)
+{
+	size_t len = text ? strlen(text) : 0;
+
+	if (!text)
+		return;
+	params_name(a, name);
+	json_write_lossy(&a->text, text, len <= max ? len : printable_cut(text, max));
 }
 
 void params_int(struct params *a, const char *name, int64_t n)
@@ -190,7 +201,7 @@ static enum elasticd_status fail_group(const json_t *error)
 static enum elasticd_status fail_of_queue(const json_t *parameters)
 {
 	const json_t *e = json_get_object(parameters, "error");
-	const struct queue_error_said said = {
+	const struct queue_error_parts said = {
 		.code = error_code(json_get_string(e, "code", "Unknown")),
 		.message = json_get_string(e, "message", ""),
 		.details = json_get_string(e, "details", ""),

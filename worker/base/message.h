@@ -15,6 +15,8 @@ struct params {
 #define PARAMS_EMPTY ((struct params){ .text = { .data = NULL } })
 void params_fini(struct params *a);
 void params_text(struct params *a, const char *name, const char *text); /* NULL: left out */
+/* At most max bytes of it; cut between characters. */
+void params_text_cut(struct params *a, const char *name, const char *text, size_t max);
 void params_int(struct params *a, const char *name, int64_t n);
 void params_true(struct params *a, const char *name, bool set); /* false: left out */
 void params_names(struct params *a, const char *name, const char *const *names, size_t n);

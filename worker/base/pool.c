@@ -313,6 +313,14 @@ static void halted_to_busy(struct pool *p, struct conn *c)
 		shutdown(c->fd, SHUT_RDWR);
 }
 
+/* Call with the lock. */
+static void idle_to_busy(struct pool *p, struct conn *c)
+{
+	TAILQ_REMOVE(&p->idle, c, entry);
+	p->n_idle--;
+	TAILQ_INSERT_TAIL(&p->busy, c, entry);
+}
+
 bool pool_begin(struct pool *p, const struct varlink_buffer *call, const void *owner,
 	struct conn **ret, bool *ret_halted)
 {
@@ -330,9 +338,7 @@ bool pool_begin(struct pool *p, const struct varlink_buffer *call, const void *o
 	if (c) {
 		halted_to_busy(p, c);
 	} else if (open && (c = TAILQ_FIRST(&p->idle))) {
-		TAILQ_REMOVE(&p->idle, c, entry);
-		p->n_idle--;
-		TAILQ_INSERT_TAIL(&p->busy, c, entry);
+		idle_to_busy(p, c);
 	}
 	pthread_mutex_unlock(&p->lock);
 	*ret = c;
@@ -361,11 +367,8 @@ struct conn *pool_take_idle(struct pool *p)
 		TAILQ_FOREACH (c, &p->idle, entry)
 			if (!conn_ended(c))
 				break;
-	if (c) {
-		TAILQ_REMOVE(&p->idle, c, entry);
-		p->n_idle--;
-		TAILQ_INSERT_TAIL(&p->busy, c, entry);
-	}
+	if (c)
+		idle_to_busy(p, c);
 	pthread_mutex_unlock(&p->lock);
 	return c;
 }

@@ -89,8 +89,7 @@ void text_cut(char *to, size_t size, const char *from)
 	size_t len = strlen(from);
 
 	if (len >= size)
-		for (len = size - 1; len && ((unsigned char)from[len] & 0xc0) == 0x80;)
-			len--;
+		len = printable_cut(from, size - 1);
 	memcpy(to, from, len);
 	to[len] = '\0';
 }

@@ -374,7 +374,7 @@ static enum elasticd_status writes_settle(
 
 enum elasticd_status write_behind_settle(struct elasticd *h, struct pool *p, struct wait wait)
 {
-	return writes_settle(h, p, wait, false);
+	return pool_has_writes(p) ? writes_settle(h, p, wait, false) : ELASTICD_STATUS_OK;
 }
 
 enum elasticd_status write_behind_flush(struct elasticd *h, int timeout_ms)
@@ -399,8 +399,8 @@ static const struct write *write_find(struct write_behind *w, const char *key)
 	return NULL;
 }
 
-/* The agent must answer once the write has its answer, when the group has an error, and when this
- * process is no longer its worker's. 1: found; 0: not; -ENOMEM. */
+/* Finds a value here while its write has no answer. The agent has to say where the group has an
+ * error, or this process is no longer its worker's. 1: found; 0: not; -ENOMEM. */
 static int write_get(
 	struct elasticd *h, struct pool *p, const char *key, void **ret, size_t *ret_len)
 {
