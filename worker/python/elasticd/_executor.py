@@ -59,7 +59,7 @@ class Executor(concurrent.futures.Executor):
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> _Future[Any]:
         self._check()
         handle = self._queue.submit(pickle.dumps((fn, args, kwargs)), **self._options)
-        return self._watched([handle])[0]
+        return self._future_of(handle)
 
     def map(self, fn: Callable[..., Any], *iterables: Iterable[Any], timeout: Optional[float] = None,
             chunksize: int = 1) -> Iterator[Any]:
@@ -99,19 +99,16 @@ class Executor(concurrent.futures.Executor):
         if self._shut:
             raise RuntimeError("cannot schedule new futures after shutdown")
 
-    def _watched(self, handles: list[Handle]) -> list[_Future[Any]]:
-        futures: list[_Future[Any]] = []
-        for handle in handles:
-            future: _Future[Any] = _Future()
-            future.add_done_callback(lambda f, h=handle: self._ended(f, h))  # type: ignore[misc]
-            futures.append(future)
+    def _future_of(self, handle: Handle) -> _Future[Any]:
+        future: _Future[Any] = _Future()
+        future.add_done_callback(lambda f: self._ended(f, handle))
         with self._more:
-            self._futures.update(zip(handles, futures))
+            self._futures[handle] = future
             if self._thread is None:
                 self._thread = threading.Thread(target=self._watch, name="elasticd-executor", daemon=True)
                 self._thread.start()
             self._more.notify_all()
-        return futures
+        return future
 
     def _ended(self, future: _Future[Any], handle: Handle) -> None:
         if future.cancelled():
@@ -128,7 +125,7 @@ class Executor(concurrent.futures.Executor):
                     self._more.wait()
                 handles = list(self._futures)
             try:
-                over = list(self._queue.over(handles, _LOOK_SECONDS))
+                over = self._queue.over(handles, _LOOK_SECONDS)
             except Error as e:  # the queue is closed, or its agent gone
                 self._all_failed(e)
                 continue

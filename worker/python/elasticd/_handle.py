@@ -62,7 +62,7 @@ class Handle(Held):
 
     def _outcome(self) -> Any:
         if self._failed:
-            raise again(self._value)
+            raise copy_of(self._value)
         return self._value
 
     def __del__(self) -> None:
@@ -85,7 +85,7 @@ class Handle(Held):
         return f"<elasticd.Handle of task {self.task}{state}>"
 
 
-def again(error: Error) -> Error:
+def copy_of(error: Error) -> Error:
     """A copy of the error to be raised, with a traceback of its own."""
     make, arguments, state = error.__reduce__()
     copied: Error = make(*arguments)

@@ -86,24 +86,24 @@ class Job(Coordinator):
 
     def __init__(self) -> None:
         core = self._core = Core()
-        self.supervised: bool = bool(self._ask("supervised"))
+        self.supervised: bool = bool(self._of_handle("supervised"))
         self._header, self._slot, self._token = open_board() if self.supervised else private_board()
         # The header that step() reads: the board's, where there is one and the kernel makes the barrier; else
         # one that has step() ask the library.
         direct = self.supervised and kernel_fences()
         self._watched = self._header if direct else asking_header()
         self.kv = KV(core)
-        self.name: str = text_of(self._ask("job"))
-        self.run: str = text_of(self._ask("run"))
-        self.role: str = text_of(self._ask("role"))
-        self.index: int = self._ask("index")
-        self.rank: int = self._ask("rank")
-        self.local_rank: int = self._ask("local_rank")
-        self.world_size: int = self._ask("world_size")
-        self.attempt: int = self._ask("attempt")
-        self.start: int = self._ask("start")
+        self.name: str = text_of(self._of_handle("job"))
+        self.run: str = text_of(self._of_handle("run"))
+        self.role: str = text_of(self._of_handle("role"))
+        self.index: int = self._of_handle("index")
+        self.rank: int = self._of_handle("rank")
+        self.local_rank: int = self._of_handle("local_rank")
+        self.world_size: int = self._of_handle("world_size")
+        self.attempt: int = self._of_handle("attempt")
+        self.start: int = self._of_handle("start")
 
-    def _ask(self, name: str) -> Any:
+    def _of_handle(self, name: str) -> Any:
         return getattr(self._core.library, name)(self._core.handle())
 
     @property
@@ -143,10 +143,10 @@ class Job(Coordinator):
         slot[TOKEN] = self._token
         watched = self._watched
         if watched[NOTICE] & 1 or watched[ERROR]:
-            return self._ask_step(operator.index(n))
+            return self._step_by_library(operator.index(n))
         return _CONTINUE
 
-    def _ask_step(self, n: int) -> Action:
+    def _step_by_library(self, n: int) -> Action:
         watched, slot = self._watched, self._slot
         if not watched[ERROR] and n < watched[SAVE_AT]:
             return _CONTINUE
@@ -158,7 +158,7 @@ class Job(Coordinator):
     @property
     def notice(self) -> bool:
         """Whether a notice of preemption is up."""
-        return bool(self._header[NOTICE] & 1 if self.supervised else self._ask("notice"))
+        return bool(self._header[NOTICE] & 1 if self.supervised else self._of_handle("notice"))
 
     @property
     def stopping(self) -> bool:
@@ -170,7 +170,7 @@ class Job(Coordinator):
     @property
     def exit_code(self) -> int:
         """The code with which a worker exits on a notice."""
-        code: int = self._ask("exit_code")
+        code: int = self._of_handle("exit_code")
         return code
 
     def saved(self, n: int, path: Union[str, os.PathLike[str], None] = None) -> None:

@@ -14,7 +14,7 @@ import pathlib
 import struct
 import threading
 from ctypes import POINTER, c_bool, c_char_p, c_int, c_int64, c_size_t, c_void_p
-from typing import Any, Iterable, Optional
+from typing import Any, Callable, Iterable, Optional
 
 from . import _queue_types as queue_types
 from ._errors import InvalidArgument, error_of
@@ -179,6 +179,14 @@ class Owned(c_void_p):
     def __del__(self) -> None:
         if self.value and self.free is not None:
             self.free(self)
+
+
+def uninterrupted(function: Callable[[], int]) -> int:
+    """Calls function until it returns for another reason than a signal; handlers run meanwhile."""
+    while True:
+        status = function()
+        if status != INTERRUPTED:
+            return status
 
 
 def text_of(value: Optional[bytes]) -> str:

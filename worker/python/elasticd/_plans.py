@@ -162,7 +162,7 @@ class Plans:
         self.seen = True
         return answer
 
-    def again(self, broke: Disconnected, deadline: Optional[Deadline] = None) -> Plan[None]:
+    def await_elasticd(self, broke: Disconnected, deadline: Optional[Deadline] = None) -> Plan[None]:
         """Looks for an elasticd that was there, until it answers; raises broke if it does not come back."""
         end = time.monotonic() + self.reconnect
         for pause in itertools.chain(PAUSES, itertools.repeat(PAUSES[-1])):
@@ -278,7 +278,7 @@ class Plans:
             try:
                 answer = yield call
             except Disconnected as e:
-                yield from self.again(e, deadline)
+                yield from self.await_elasticd(e, deadline)
             else:
                 return Job.of(member_of(answer, "job", dict))
 
@@ -308,7 +308,7 @@ class Plans:
             except Disconnected as e:
                 if job is None or not follow:
                     raise
-                yield from self.again(e)
+                yield from self.await_elasticd(e)
 
 
 def logs_parameters(job: str, follow: bool, ranks: Ranks, stream: Optional[str],

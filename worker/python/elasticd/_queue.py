@@ -10,7 +10,7 @@ import time
 from array import array
 from collections import deque
 from ctypes import byref, c_bool, c_char_p, c_int64, c_size_t, c_void_p, string_at
-from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional, Union
+from typing import Any, Iterable, Iterator, NamedTuple, Optional, Union
 
 from ._core import DEFAULT_TIMEOUT, Core, Deadline, seconds_argument
 from ._errors import (
@@ -26,7 +26,6 @@ from ._errors import (
 )
 from ._handle import Handle
 from ._library import (
-    INTERRUPTED,
     SIZES,
     Owned,
     names_argument,
@@ -35,14 +34,9 @@ from ._library import (
     process,
     text_argument,
     text_of,
+    uninterrupted,
 )
-from ._queue_types import (
-    ANY,
-    NEW_TASK,
-    OUTCOME,
-    SUCCEEDED,
-    CStats,
-)
+from ._queue_types import ANY, NEW_TASK, OUTCOME, SUCCEEDED, CStats
 from ._values import JSON, TEXT, Encoded, decode, encode, filled, held_in
 
 _BATCH = 1024  # the most tasks that are submitted in one call
@@ -100,7 +94,7 @@ class Queue:
         text = None if name is None else text_argument(name, "queue")
         handle, opened = core.handle(), c_void_p()
         function = core.library.queue_open
-        core.library.check(_uninterrupted(lambda: function(handle, text, byref(opened))))
+        core.library.check(uninterrupted(lambda: function(handle, text, byref(opened))))
         self._queue: Optional[Owned] = Owned.of(opened, core.library.queue_close, handle)
         self._private = name is None
         self.name: str = text_of(core.library.queue_name(opened))
@@ -258,12 +252,12 @@ class Queue:
             short = Deadline(_TURN if left < 0 else min(_TURN, left / 1000))
             for begin in range(0, len(waiting), _LOOK):
                 some = waiting[begin:begin + _LOOK]
-                if self._look(some, short if begin == 0 else Deadline(0)):
+                if self._any_over(some, short if begin == 0 else Deadline(0)):
                     return some + waiting[:begin] + waiting[begin + _LOOK:]
             if 0 <= left <= _TURN * 1000:
                 raise DeadlineExceeded(f"none of {len(waiting)} tasks is over")
 
-    def _look(self, handles: list[Handle], deadline: Deadline) -> bool:
+    def _any_over(self, handles: list[Handle], deadline: Deadline) -> bool:
         """Waits; returns whether one of them is over."""
         try:
             self._await_any(handles, deadline)
@@ -558,11 +552,3 @@ def _error_of(number: int, _state: int, _value: int, _length: int, _format: int,
     error.task, error.worker = number, text_of(string_at(worker)) or None
     error.details = text_of(string_at(details))
     return error
-
-
-def _uninterrupted(function: Callable[[], int]) -> int:
-    """Calls function until it returns for another reason than a signal."""
-    while True:
-        status = function()
-        if status != INTERRUPTED:
-            return status

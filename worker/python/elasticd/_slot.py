@@ -12,7 +12,7 @@ from typing import Any, Callable, Mapping, Optional
 from ._core import Core, Deadline
 from ._errors import Cancelled, Error, FailedPrecondition, Status
 from ._interrupt import Interrupt
-from ._library import INTERRUPTED, Owned, text_of
+from ._library import INTERRUPTED, Owned, text_of, uninterrupted
 from ._queue_types import BUILD, CALL, INIT, ITEM, TASK, CBytes, CFailure, CItem
 from ._task import Task, built, failure, failure_of, is_raised_further
 from ._values import JSON, TEXT, decode, encode
@@ -43,10 +43,7 @@ class Slot:
         self._core, self._library = core, core.library
         self._init, self._calls, self._timeout = init, calls, timeout
         handle, opened = core.handle(), c_void_p()
-        status = INTERRUPTED
-        while status == INTERRUPTED:
-            status = self._library.queue_work_open(handle, byref(opened))
-        self._library.check(status)
+        self._library.check(uninterrupted(lambda: int(self._library.queue_work_open(handle, byref(opened)))))
         self._handle = handle
         self._work: Optional[Owned] = Owned.of(opened, self._library.queue_work_close, handle)
         self._lock, self._pid = threading.RLock(), os.getpid()
@@ -81,9 +78,7 @@ class Slot:
         with self._exclusive():
             if self._work is None:
                 return "the loop is over"
-            status = INTERRUPTED
-            while status == INTERRUPTED:
-                status = self._library.queue_work_cancelled(self._work)
+            status = uninterrupted(lambda: int(self._library.queue_work_cancelled(self._work)))
             return text_of(self._library.error_text()) if status == Status.CANCELLED else None
 
     def _exclusive(self) -> Any:
@@ -94,10 +89,10 @@ class Slot:
 
     # Each of these returns the next task. None: no task will come any more.
 
-    def ask(self) -> Optional[Task]:
+    def next_task(self) -> Optional[Task]:
         return self._serve(self._again(self._next))
 
-    def finish_and_ask(self, value: Any) -> Optional[Task]:
+    def finish_and_next(self, value: Any) -> Optional[Task]:
         if value is not None or self._timeout is not None or self.by_hand:
             return self._serve(self._finished(value))
         # Most handlers return None: this is the shortest way, since with many workers each runs on a
@@ -113,7 +108,7 @@ class Slot:
     def _closed() -> Owned:
         raise Cancelled("the loop is over")
 
-    def fail_and_ask(self, error: BaseException) -> Optional[Task]:
+    def fail_and_next(self, error: BaseException) -> Optional[Task]:
         return self._serve(self._again(self._fail_next, byref(failure_of(error))))
 
     def _finished(self, value: Any) -> int:

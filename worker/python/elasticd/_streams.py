@@ -18,7 +18,7 @@ from typing import Any, Callable, Generic, Iterator, NamedTuple, Optional, TypeV
 
 from ._core import Core, Deadline
 from ._errors import Cancelled, DeadlineExceeded, Status
-from ._library import INTERRUPTED, CEntry, CError, CEvent, Owned, text_argument, text_of
+from ._library import INTERRUPTED, CEntry, CError, CEvent, Owned, text_argument, text_of, uninterrupted
 
 _T = TypeVar("_T")
 _LOOK_MS = 100
@@ -71,11 +71,7 @@ class Stream(Generic[_T]):
         self._next = getattr(self._library, self._kind + "_next")
         handle, stream = core.handle(), c_void_p()
         open_stream = getattr(self._library, self._kind + "_open")
-        while True:
-            status = open_stream(handle, *arguments, byref(stream))
-            if status != INTERRUPTED:
-                break
-        self._library.check(status)
+        self._library.check(uninterrupted(lambda: int(open_stream(handle, *arguments, byref(stream)))))
         close = getattr(self._library, self._kind + "_close")
         self._stream: Optional[Owned] = Owned.of(stream, close, handle)
         self._renew()

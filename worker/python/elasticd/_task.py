@@ -32,8 +32,7 @@ class Task:
     """
 
     __slots__ = ("_form", "_payload", "_slot", "answered", "index", "limit", "number", "raw", "start",
-    "tries",
-                 "value")
+                 "tries", "value")
 
     def __init__(self, slot: Slot, number: int, raw: bytes, form: bytes, limit_ms: int, index: int,
                  start: int, tries: int) -> None:

@@ -18,19 +18,17 @@ def loop_of_tasks(slot: Slot, interrupt: Optional[int]) -> Iterator[Task]:
     try:
         if interrupt is not None:
             slot.interrupt = Interrupt(interrupt, slot)
-        task = slot.ask()
+        task = slot.next_task()
         while task is not None:
             yield task
             if task.answered:
-                task = slot.ask()
+                task = slot.next_task()
             else:
                 task.answered = True
-                task = slot.finish_and_ask(task.value)
+                task = slot.finish_and_next(task.value)
     finally:
         _end(slot)
 
-
-_SILENCE_SECONDS = 60.0  # for which an agent that is alive is never silent
 
 _Get = Callable[..., Optional[Task]]
 
@@ -78,7 +76,7 @@ def loop_of_work(slot: Slot, handler: Callable[[Task], Any], interrupt: Optional
 
             def call(task: Task) -> Any:
                 return watch.run(handler, task)
-        _do_tasks(slot, call, slot.finish_and_ask, slot.ask, slot.fail_and_ask)
+        _do_tasks(slot, call, slot.finish_and_next, slot.next_task, slot.fail_and_next)
     finally:
         _end(slot)
 
@@ -154,8 +152,8 @@ class Slots:
             slot = self._open_slot(self._core)
             self._add(slot)
             asking = self._patience.asking
-            finish, ask, fail = (asking(get, slot.ask)
-                                 for get in (slot.finish_and_ask, slot.ask, slot.fail_and_ask))
+            finish, ask, fail = (asking(get, slot.next_task)
+                                 for get in (slot.finish_and_next, slot.next_task, slot.fail_and_next))
             _do_tasks(slot, self._patience.handle, finish, ask, fail)
         except Idle as e:
             self._idle.append(e.__cause__)
