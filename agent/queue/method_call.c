@@ -279,7 +279,7 @@ int dispatch_call_all(struct varlink_call *call, const struct flat *p, void *arg
 	timeout = flat_int(p, "timeout_ms", (int64_t)d->options.call_timeout_ms);
 	answer = flat_int(p, "answer_timeout_ms", (int64_t)d->options.answer_timeout_ms);
 	queue_worker_calls(d->q, dispatch_caller(endpoint, call), d->now_ms);
-	return dispatch_wait_begun(
-		x, queue_call(d->q, &x->wait, workers, json_array_size(list), &payload,
-			   dispatch_deadline(d, timeout), (uint64_t)answer, d->now_ms));
+	queue_call(d->q, &x->wait, workers, json_array_size(list), &payload,
+		dispatch_deadline(d, timeout), (uint64_t)answer, d->now_ms);
+	return dispatch_wait_begun(x);
 }

@@ -94,10 +94,9 @@ int dispatch_fetch(struct varlink_call *call, const struct flat *p, void *arg)
 	x->workers = endpoint->workers;
 	x->release = opt.release;
 	x->id = flat_int(p, "task", -1);
-	return dispatch_wait_begun_by(x,
-		queue_fetch(d->q, &x->wait, &x->id, 1, false, dispatch_deadline(d, opt.timeout_ms),
-			d->now_ms),
-		dispatch_own_task(endpoint, call, &opt, NULL, &x->id, 1));
+	queue_fetch(
+		d->q, &x->wait, &x->id, 1, false, dispatch_deadline(d, opt.timeout_ms), d->now_ms);
+	return dispatch_wait_begun_by(x, dispatch_own_task(endpoint, call, &opt, NULL, &x->id, 1));
 }
 
 int dispatch_fetch_many(struct varlink_call *call, const struct flat *p, void *arg)
@@ -105,7 +104,7 @@ int dispatch_fetch_many(struct varlink_call *call, const struct flat *p, void *a
 	struct dispatch_endpoint *endpoint = arg;
 	struct dispatch *d = endpoint->d;
 	struct dispatch_wait_options opt = dispatch_wait_options_of(p);
-	bool any = flat_bool(p, "any"), over;
+	bool any = flat_bool(p, "any");
 	const json_t *list = flat_array(p, "tasks");
 	_cleanup_free_ int64_t *ids = NULL;
 	struct dispatch_wait *x;
@@ -133,9 +132,9 @@ int dispatch_fetch_many(struct varlink_call *call, const struct flat *p, void *a
 	x->release = opt.release;
 	x->ids = TAKE_PTR(ids);
 	x->n = n;
-	over = queue_fetch(
+	queue_fetch(
 		d->q, &x->wait, x->ids, n, any, dispatch_deadline(d, opt.timeout_ms), d->now_ms);
 	/* With any, the task of another worker may end the wait. */
-	return dispatch_wait_begun_by(x, over,
-		any && n > 1 ? -1 : dispatch_own_task(endpoint, call, &opt, NULL, x->ids, n));
+	return dispatch_wait_begun_by(
+		x, any && n > 1 ? -1 : dispatch_own_task(endpoint, call, &opt, NULL, x->ids, n));
 }

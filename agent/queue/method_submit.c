@@ -101,10 +101,10 @@ static int refuse_rest(struct dispatch_wait *x)
 {
 	struct dispatch *d = x->d;
 
-	x->wait.status = STATUS_OK;
-	x->wait.failed_queue = false;
-	if (x->wait.accepted)
-		return dispatch_wait_begun(x, true);
+	if (x->wait.accepted) {
+		queue_wait_expire(d->q, &x->wait);
+		return dispatch_wait_begun(x);
+	}
 	sharing_fail(x->call, STATUS_RESOURCE_EXHAUSTED,
 		"the queue is full, and %zu bytes of tasks wait already", d->waiting_bytes);
 	queue_wait_fini(d->q, &x->wait, d->now_ms);
@@ -122,15 +122,15 @@ static int submit_begin(struct dispatch_endpoint *endpoint, struct dispatch_wait
 {
 	struct dispatch *d = endpoint->d;
 	int worker = dispatch_caller(endpoint, x->call);
-	bool exempt = worker >= 0 && queue_worker_has_lease(d->q, worker), over;
+	bool exempt = worker >= 0 && queue_worker_has_lease(d->q, worker);
 
 	if (!dispatch_journal_room(d, x->call, bytes)) {
 		dispatch_wait_drop(x);
 		return 0;
 	}
-	over = queue_submit(d->q, &x->wait, queue, x->many ? x->many : &x->one, x->n, exempt,
+	queue_submit(d->q, &x->wait, queue, x->many ? x->many : &x->one, x->n, exempt,
 		dispatch_deadline(d, wait_ms), d->now_ms);
-	return over || copy_tasks(x) ? dispatch_wait_begun(x, over) : refuse_rest(x);
+	return x->wait.is_over || copy_tasks(x) ? dispatch_wait_begun(x) : refuse_rest(x);
 }
 
 /* --- one ----------------------------------------------------------------------------------------

@@ -40,8 +40,9 @@ static int work_begin(struct dispatch *d, struct varlink_call *call, int64_t tim
 		return 0;
 	}
 	x->holder = varlink_call_user(call);
-	return dispatch_wait_begun(x, queue_work(d->q, &x->wait, sharing_slot_of(call), x->holder,
-					      dispatch_deadline(d, timeout_ms), d->now_ms));
+	queue_work(d->q, &x->wait, sharing_slot_of(call), x->holder,
+		dispatch_deadline(d, timeout_ms), d->now_ms);
+	return dispatch_wait_begun(x);
 }
 
 int dispatch_work(struct varlink_call *call, const struct flat *p, void *arg)

@@ -164,10 +164,9 @@ static int method_join(struct varlink_call *call, const struct flat *p, void *ar
 	if (!x)
 		return 0;
 	x->repeat_key = repeat_key;
-	return dispatch_wait_begun_by(x,
-		queue_join(d->q, &x->wait, queue_of(p), dispatch_deadline(d, opt.timeout_ms),
-			d->now_ms),
-		dispatch_own_task(endpoint, call, &opt, queue_of(p), NULL, 0));
+	queue_join(d->q, &x->wait, queue_of(p), dispatch_deadline(d, opt.timeout_ms), d->now_ms);
+	return dispatch_wait_begun_by(
+		x, dispatch_own_task(endpoint, call, &opt, queue_of(p), NULL, 0));
 }
 
 static int reply_done(struct varlink_call *call, bool done)
@@ -204,7 +203,6 @@ static int method_done(struct varlink_call *call, const struct flat *p, void *ar
 	const char *queue = queue_of(p);
 	uint64_t repeat_key = dispatch_repeat_key(opt.number, queue);
 	struct dispatch_wait *x = NULL;
-	bool over;
 
 	if (dispatch_is_job(d, call, flat_text(p, "job", NULL)) &&
 		!dispatch_repeat_answer(d, call, repeat_key))
@@ -212,13 +210,12 @@ static int method_done(struct varlink_call *call, const struct flat *p, void *ar
 	if (!x)
 		return 0;
 	x->repeat_key = repeat_key;
-	over = queue_done(d->q, &x->wait, queue, dispatch_deadline(d, opt.timeout_ms), d->now_ms);
-	if (over && x->wait.status == STATUS_DEADLINE_EXCEEDED && !has_error(d, queue)) {
+	queue_done(d->q, &x->wait, queue, dispatch_deadline(d, opt.timeout_ms), d->now_ms);
+	if (x->wait.is_over && x->wait.status == STATUS_DEADLINE_EXCEEDED && !has_error(d, queue)) {
 		x->wait.status = STATUS_OK;
 		x->answer = answer_not_done;
 	}
-	return dispatch_wait_begun_by(
-		x, over, dispatch_own_task(endpoint, call, &opt, queue, NULL, 0));
+	return dispatch_wait_begun_by(x, dispatch_own_task(endpoint, call, &opt, queue, NULL, 0));
 }
 
 static void answer_cancelled(struct dispatch_wait *x)
@@ -246,9 +243,9 @@ static int method_cancel(struct varlink_call *call, const struct flat *p, void *
 	x = dispatch_wait_new(d, call, answer_cancelled);
 	if (!x)
 		return 0;
-	return dispatch_wait_begun(
-		x, queue_cancel(d->q, &x->wait, queue_of(p), ids, n, flat_text(p, "reason", ""),
-			   dispatch_deadline(d, opt.timeout_ms), d->now_ms));
+	queue_cancel(d->q, &x->wait, queue_of(p), ids, n, flat_text(p, "reason", ""),
+		dispatch_deadline(d, opt.timeout_ms), d->now_ms);
+	return dispatch_wait_begun(x);
 }
 
 /* --- methods that do not wait -------------------------------------------------------------------

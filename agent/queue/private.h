@@ -48,7 +48,6 @@ struct dispatch_endpoint {
 
 LIST_HEAD(dispatch_streams, dispatch_stream);
 LIST_HEAD(dispatch_keepers, dispatch_keeper);
-TAILQ_HEAD(dispatch_waits, dispatch_wait);
 TAILQ_HEAD(dispatch_listings, dispatch_listing);
 LIST_HEAD(dispatch_all, dispatch_wait);
 
@@ -100,10 +99,9 @@ struct dispatch {
 	bool uncommitted;	 /* records were added that are not written */
 	struct dispatch_endpoint endpoints[2];
 	struct loop_timer *timer;
-	uint64_t timer_ms;	     /* when it fires; UINT64_MAX: it is not armed */
-	struct dispatch_waits ready; /* over, and not answered yet */
-	struct dispatch_all waits;   /* all */
-	char stopping[1024];	     /* the error for workers that would wait; "": they may wait */
+	uint64_t timer_ms;	   /* when it fires; UINT64_MAX: it is not armed */
+	struct dispatch_all waits; /* all */
+	char stopping[1024];	   /* the error for workers that would wait; "": they may wait */
 	struct dispatch_streams streams;
 	struct dispatch_keepers keepers;
 	struct dispatch_repeated *repeated; /* NULL: no call had a number */
@@ -120,18 +118,16 @@ struct dispatch {
 /* A call that waits for the machine, from its step until its answer. */
 struct dispatch_wait {
 	struct queue_wait wait;
-	TAILQ_ENTRY(dispatch_wait) entry; /* of d->ready */
 	LIST_ENTRY(dispatch_wait) all;
 	struct dispatch *d;
 	struct varlink_call *call;
 	void (*answer)(struct dispatch_wait *x); /* gives the final answer after success */
-	bool ready;
-	bool workers;		/* its connection is a worker's */
-	void *holder;		/* WORK */
-	bool release;		/* FETCH */
-	int64_t id;		/* FETCH of one */
-	int64_t *ids;		/* ... of many; owned */
-	size_t n;		/* ids, or tasks */
+	bool workers;				 /* its connection is a worker's */
+	void *holder;				 /* WORK */
+	bool release;				 /* FETCH */
+	int64_t id;				 /* FETCH of one */
+	int64_t *ids;				 /* ... of many; owned */
+	size_t n;				 /* ids, or tasks */
 	uint64_t repeat_key;	/* SUBMIT, JOIN, DONE: see repeated_calls.c; 0: none */
 	struct queue_new *many; /* SUBMIT of many; owned, else one */
 	struct queue_new one;
@@ -198,10 +194,10 @@ struct dispatch_wait *dispatch_wait_new(
 void dispatch_wait_drop(struct dispatch_wait *x);
 /* Counts bytes that x takes while it waits. False: too many wait already. */
 _must_check_ bool dispatch_wait_charge(struct dispatch_wait *x, size_t bytes);
-/* The step of x was made. over: x is answered now, else when it is over. Returns 0. */
-int dispatch_wait_begun(struct dispatch_wait *x, bool over);
+/* The step of x was made: answers the call once x is over. Returns 0. */
+int dispatch_wait_begun(struct dispatch_wait *x);
 /* The same, but refuses the call if it would wait for own (dispatch_own_task()). */
-int dispatch_wait_begun_by(struct dispatch_wait *x, bool over, int64_t own);
+int dispatch_wait_begun_by(struct dispatch_wait *x, int64_t own);
 /* Answers x, which is over, and frees it. */
 void dispatch_wait_over(struct dispatch_wait *x);
 /* Frees the spare ones. */

@@ -32,14 +32,6 @@ static void do_orders(struct dispatch *d)
 	}
 }
 
-static struct dispatch_wait *next_ready(struct dispatch *d)
-{
-	struct dispatch_wait *x = TAILQ_FIRST(&d->ready);
-	struct queue_wait *w = x ? NULL : queue_over(d->q);
-
-	return w ? w->arg : x;
-}
-
 /* A timer that fires early costs less than setting it after each step. */
 static void set_timer(struct dispatch *d)
 {
@@ -54,7 +46,7 @@ static void set_timer(struct dispatch *d)
 
 void dispatch_run(struct dispatch *d)
 {
-	struct dispatch_wait *x;
+	struct queue_wait *w;
 
 	if (d->running) {
 		d->again = true;
@@ -65,8 +57,8 @@ void dispatch_run(struct dispatch *d)
 	do {
 		d->again = false;
 		do_orders(d);
-		while ((x = next_ready(d))) {
-			dispatch_wait_over(x);
+		while ((w = queue_over(d->q))) {
+			dispatch_wait_over(w->arg);
 			do_orders(d);
 		}
 	} while (d->again);
@@ -116,7 +108,6 @@ static int dispatch_new(struct supervisor *sv, struct error *err)
 	d->copy_in.fd = -1;
 	d->commons = d->several ? NULL : sharing_commons(sv);
 	d->timer_ms = UINT64_MAX;
-	TAILQ_INIT(&d->ready);
 	TAILQ_INIT(&d->listings);
 	for (int i = 0; i < 2; i++)
 		d->endpoints[i] = (struct dispatch_endpoint){ .d = d, .workers = i };

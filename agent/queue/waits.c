@@ -41,8 +41,6 @@ static void wait_gone(void *arg)
 	struct dispatch_wait *x = arg;
 	struct dispatch *d = x->d;
 
-	if (x->ready)
-		TAILQ_REMOVE(&d->ready, x, entry);
 	dispatch_repeat_remember(x);
 	queue_wait_fini(d->q, &x->wait, loop_now_ms());
 	dispatch_wait_drop(x);
@@ -84,27 +82,21 @@ bool dispatch_wait_charge(struct dispatch_wait *x, size_t bytes)
 	return true;
 }
 
-int dispatch_wait_begun(struct dispatch_wait *x, bool over)
+int dispatch_wait_begun(struct dispatch_wait *x)
 {
-	struct dispatch *d = x->d;
-
 	varlink_call_on_gone(x->call, wait_gone, x);
-	if (over) {
-		x->ready = true;
-		TAILQ_INSERT_TAIL(&d->ready, x, entry);
-	}
-	dispatch_run(d);
+	dispatch_run(x->d);
 	return 0;
 }
 
-int dispatch_wait_begun_by(struct dispatch_wait *x, bool over, int64_t own)
+int dispatch_wait_begun_by(struct dispatch_wait *x, int64_t own)
 {
 	struct varlink_call *call = x->call;
 	struct dispatch *d = x->d;
 	int r;
 
-	if (over || own < 0)
-		return dispatch_wait_begun(x, over);
+	if (x->wait.is_over || own < 0)
+		return dispatch_wait_begun(x);
 	queue_wait_fini(d->q, &x->wait, d->now_ms);
 	dispatch_wait_drop(x);
 	r = dispatch_refuse_own_task(call, own);
@@ -130,9 +122,6 @@ void dispatch_wait_over(struct dispatch_wait *x)
 {
 	struct dispatch *d = x->d;
 
-	if (x->ready)
-		TAILQ_REMOVE(&d->ready, x, entry);
-	x->ready = false;
 	if (x->wait.failed_queue)
 		queue_failed(x);
 	else if (x->wait.status != STATUS_OK)
@@ -170,7 +159,7 @@ void dispatch_waits_stop(struct dispatch *d, const char *why)
 	for (x = LIST_FIRST(&d->waits); x; x = next) {
 		next = LIST_NEXT(x, all);
 		/* Only calls on worker.sock have a user. */
-		if (!x->ready && varlink_call_user(x->call))
+		if (!x->wait.is_over && varlink_call_user(x->call))
 			wait_cancel(x, why);
 	}
 }
@@ -181,7 +170,7 @@ void dispatch_waits_shut(struct dispatch *d, const void *holder)
 
 	for (x = LIST_FIRST(&d->waits); x; x = next) {
 		next = LIST_NEXT(x, all);
-		if (!x->ready && x->holder == holder)
+		if (x->holder == holder)
 			wait_cancel(x, "this connection is shut for writing");
 	}
 }

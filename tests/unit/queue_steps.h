@@ -21,15 +21,6 @@ static struct wwait *new_wait(int queue)
 	return NULL;
 }
 
-static void began(struct wwait *x, bool over)
-{
-	if (!over)
-		return;
-	answer(x);
-	x->used = false;
-	queue_wait_fini(w.q, &x->w, w.now);
-}
-
 /* The tasks of a queue that are not over; only those in ids, if there are any. */
 static void live(struct wwait *x)
 {
@@ -72,8 +63,8 @@ static void do_submit(unsigned a, unsigned b)
 			x->tasks[i].n_needs = 1;
 		}
 	}
-	began(x, queue_submit(w.q, &x->w, queue_names[x->queue], x->tasks, n, b / 7 % 8 == 3,
-			 until_when(b), w.now));
+	queue_submit(w.q, &x->w, queue_names[x->queue], x->tasks, n, b / 7 % 8 == 3, until_when(b),
+		w.now);
 }
 
 static void do_join(unsigned a, unsigned b)
@@ -84,9 +75,9 @@ static void do_join(unsigned a, unsigned b)
 		return;
 	live(x);
 	if (b % 4 == 3)
-		began(x, queue_done(w.q, &x->w, queue_names[x->queue], UINT64_MAX, w.now));
+		queue_done(w.q, &x->w, queue_names[x->queue], UINT64_MAX, w.now);
 	else
-		began(x, queue_join(w.q, &x->w, queue_names[x->queue], until_when(b), w.now));
+		queue_join(w.q, &x->w, queue_names[x->queue], until_when(b), w.now);
 }
 
 static void do_fetch(unsigned a, unsigned b)
@@ -98,7 +89,7 @@ static void do_fetch(unsigned a, unsigned b)
 	x->n = 1 + b / 3 % 3;
 	for (size_t i = 0; i < x->n; i++)
 		x->ids[i] = some_task(a + (unsigned)i);
-	began(x, queue_fetch(w.q, &x->w, x->ids, x->n, b & 1, until_when(b), w.now));
+	queue_fetch(w.q, &x->w, x->ids, x->n, b & 1, until_when(b), w.now);
 }
 
 static void do_cancel(unsigned a, unsigned b)
@@ -110,14 +101,14 @@ static void do_cancel(unsigned a, unsigned b)
 		return;
 	if (b & 1 || id < 0) {
 		live(x);
-		began(x, queue_cancel(w.q, &x->w, queue_names[x->queue], NULL, 0, "",
-				 until_when(b / 2), w.now));
+		queue_cancel(
+			w.q, &x->w, queue_names[x->queue], NULL, 0, "", until_when(b / 2), w.now);
 		return;
 	}
 	x->ids[0] = id;
 	if (!wtasks[id].over)
 		x->live[x->n_live++] = id;
-	began(x, queue_cancel(w.q, &x->w, "", x->ids, 1, "why", until_when(b / 2), w.now));
+	queue_cancel(w.q, &x->w, "", x->ids, 1, "why", until_when(b / 2), w.now);
 }
 
 static void do_release(unsigned a, unsigned b)
@@ -219,7 +210,7 @@ static void do_work(unsigned a, unsigned b)
 	if (!x)
 		return;
 	x->worker = worker;
-	began(x, queue_work(w.q, &x->w, worker, &x->holder, until_when(b + 2), w.now));
+	queue_work(w.q, &x->w, worker, &x->holder, until_when(b + 2), w.now);
 }
 
 /* The worker is gone before it gets the lease. */
@@ -407,7 +398,7 @@ static void do_call(unsigned a, unsigned b)
 	int one = (int)(a % (unsigned)w.n_workers);
 
 	if (x)
-		began(x, queue_call(w.q, &x->w, &one, b & 1, &p, until_when(b), 40, w.now));
+		queue_call(w.q, &x->w, &one, b & 1, &p, until_when(b), 40, w.now);
 }
 
 static void do_keep(unsigned a, unsigned b)

@@ -111,9 +111,8 @@ static inline struct ask *ask(void)
 	return a;
 }
 
-static inline struct ask *asked(struct ask *a, bool over)
+static inline struct ask *asked(struct ask *a)
 {
-	a->over = over;
 	drain();
 	return a;
 }
@@ -151,7 +150,8 @@ static inline struct ask *submit_to(const char *queue, const struct queue_new *n
 {
 	struct ask *a = ask();
 
-	return asked(a, queue_submit(q, &a->w, queue, n, 1, false, until, now));
+	queue_submit(q, &a->w, queue, n, 1, false, until, now);
+	return asked(a);
 }
 
 static const struct queue_new plain = { { "x", 1, "" }, NULL, 0, -1, false };
@@ -184,7 +184,8 @@ static inline struct ask *join_of(const char *queue, uint64_t until)
 {
 	struct ask *a = ask();
 
-	return asked(a, queue_join(q, &a->w, queue, until, now));
+	queue_join(q, &a->w, queue, until, now);
+	return asked(a);
 }
 
 static inline struct ask *join(void)
@@ -196,28 +197,32 @@ static inline struct ask *done_of(const char *queue)
 {
 	struct ask *a = ask();
 
-	return asked(a, queue_done(q, &a->w, queue, EVER, now));
+	queue_done(q, &a->w, queue, EVER, now);
+	return asked(a);
 }
 
 static inline struct ask *fetch(int64_t task)
 {
 	struct ask *a = ask();
 
-	return asked(a, queue_fetch(q, &a->w, &task, 1, false, EVER, now));
+	queue_fetch(q, &a->w, &task, 1, false, EVER, now);
+	return asked(a);
 }
 
 static inline struct ask *cancel(int64_t task, uint64_t until)
 {
 	struct ask *a = ask();
 
-	return asked(a, queue_cancel(q, &a->w, "", &task, 1, "enough", until, now));
+	queue_cancel(q, &a->w, "", &task, 1, "enough", until, now);
+	return asked(a);
 }
 
 static inline struct ask *cancel_all(const char *queue)
 {
 	struct ask *a = ask();
 
-	return asked(a, queue_cancel(q, &a->w, queue, NULL, 0, NULL, EVER, now));
+	queue_cancel(q, &a->w, queue, NULL, 0, NULL, EVER, now);
+	return asked(a);
 }
 
 static inline void release(int64_t task, size_t n)
@@ -255,7 +260,8 @@ static inline struct ask *work_until(int worker, uint64_t until)
 {
 	struct ask *a = ask();
 
-	return asked(a, queue_work(q, &a->w, worker, &holders[worker], until, now));
+	queue_work(q, &a->w, worker, &holders[worker], until, now);
+	return asked(a);
 }
 
 /* The worker asks for work and waits. */
@@ -388,7 +394,9 @@ static inline int64_t submit_quietly(const char *queue)
 {
 	struct queue_wait s = { 0 };
 
-	ck_assert(queue_submit(q, &s, queue, &plain, 1, false, EVER, now));
+	queue_submit(q, &s, queue, &plain, 1, false, EVER, now);
+	ck_assert(s.is_over);
 	ck_assert_int_eq(s.status, STATUS_OK);
+	queue_wait_fini(q, &s, now);
 	return s.first;
 }

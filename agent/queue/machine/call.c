@@ -203,40 +203,36 @@ static struct queue_call *call_new(struct queues *q, struct queue_wait *w, const
 	return c;
 }
 
-bool queue_call(struct queues *q, struct queue_wait *w, const int *workers, size_t n,
+void queue_call(struct queues *q, struct queue_wait *w, const int *workers, size_t n,
 	const struct queue_bytes *payload, uint64_t deadline_ms, uint64_t answer_ms,
 	uint64_t now_ms)
 {
 	struct queue_call *c;
 
 	if (!queue_wait_begin(q, w, QUEUE_WAIT_CALL))
-		return queue_wait_claim(q, w);
+		return;
 	if (!queue_bytes_ok(payload)) {
 		queue_wait_end_text(q, w, STATUS_INVALID_ARGUMENT,
 			"payload: expected at most 1048576 bytes and a format of at most 31");
-		return queue_wait_claim(q, w);
+		return;
 	}
 	if (q->broken) {
 		queue_wait_end(q, w, STATUS_UNAVAILABLE, queue_err_ref(q->broken));
-		return queue_wait_claim(q, w);
+		return;
 	}
 	c = q->n_calls < QUEUE_CALLS_MAX ? call_new(q, w, workers, n, payload, answer_ms) : NULL;
 	if (!c) {
 		queue_wait_end_text(
 			q, w, STATUS_RESOURCE_EXHAUSTED, "no memory, or too many calls");
-		return queue_wait_claim(q, w);
+		return;
 	}
 	w->more = w->answers = c;
-	if (queue_wait_park(q, w, &q->calls, deadline_ms)) {
-		w->of = c;
-		q->n_calls++;
-		queue_calls_begin(q, now_ms);
-	}
-	if (!w->is_over && deadline_ms <= now_ms)
-		queue_wait_end_text(
-			q, w, STATUS_DEADLINE_EXCEEDED, "the workers have not answered yet");
+	w->of = c;
+	q->n_calls++;
+	link_add(&q->calls, &w->link);
+	queue_calls_begin(q, now_ms);
+	queue_wait_park(q, w, deadline_ms, now_ms);
 	queue_settle(q, now_ms);
-	return queue_wait_claim(q, w);
 }
 
 bool queue_answer(const struct queue_call *c, size_t i, struct queue_answer *ret)

@@ -133,7 +133,7 @@ static void cancel_ids(struct queues *q, struct queue_wait *w, const int64_t *id
 	}
 }
 
-bool queue_cancel(struct queues *q, struct queue_wait *w, const char *queue, const int64_t *ids,
+void queue_cancel(struct queues *q, struct queue_wait *w, const char *queue, const int64_t *ids,
 	size_t n, const char *reason, uint64_t deadline_ms, uint64_t now_ms)
 {
 	struct queue *of = queue_find(q, queue);
@@ -142,14 +142,14 @@ bool queue_cancel(struct queues *q, struct queue_wait *w, const char *queue, con
 	size_t max;
 
 	if (!queue_wait_begin(q, w, QUEUE_WAIT_CANCEL))
-		return queue_wait_claim(q, w);
+		return;
 	w->more = watches_for(q, of, ids, n, &max);
 	err = queue_err_new(STATUS_CANCELLED, reason && *reason ? reason : "the task was cancelled",
 		"", -1, -1);
 	if (!w->more || !err) {
 		queue_err_unref(err);
 		queue_wait_end_text(q, w, STATUS_RESOURCE_EXHAUSTED, "no memory");
-		return queue_wait_claim(q, w);
+		return;
 	}
 	if (ids) {
 		cancel_ids(q, w, ids, n, err, now_ms);
@@ -160,15 +160,13 @@ bool queue_cancel(struct queues *q, struct queue_wait *w, const char *queue, con
 	}
 	assert(w->n <= max);
 	queue_err_unref(err);
-	if (!w->left)
+	if (w->left) {
+		link_add(&q->cancels, &w->link);
+		queue_wait_park(q, w, deadline_ms, now_ms);
+	} else {
 		queue_wait_end(q, w, STATUS_OK, NULL);
-	else if (deadline_ms <= now_ms)
-		queue_wait_end_text(q, w, STATUS_DEADLINE_EXCEEDED,
-			"some of the tasks that were cancelled still run");
-	else
-		(void)!queue_wait_park(q, w, &q->cancels, deadline_ms);
+	}
 	queue_settle(q, now_ms);
-	return queue_wait_claim(q, w);
 }
 
 /* From now on the queue's tasks are in no journal. */

@@ -86,18 +86,18 @@ void queue_fetch_raise(struct queues *q, struct queue_wait *w)
 	queue_raise(q, w, q->failed);
 }
 
-bool queue_fetch(struct queues *q, struct queue_wait *w, const int64_t *ids, size_t n, bool any,
+void queue_fetch(struct queues *q, struct queue_wait *w, const int64_t *ids, size_t n, bool any,
 	uint64_t deadline_ms, uint64_t now_ms)
 {
 	struct fetch *f;
 	struct queue_err *err;
 
 	if (!queue_wait_begin(q, w, QUEUE_WAIT_FETCH))
-		return queue_wait_claim(q, w);
+		return;
 	f = calloc(1, sizeof(*f) + n * (sizeof(f->watches[0]) + sizeof(*f->ids)));
 	if (!f) {
 		queue_wait_end_text(q, w, STATUS_RESOURCE_EXHAUSTED, "no memory");
-		return queue_wait_claim(q, w);
+		return;
 	}
 	err = fetch_watch(q, w, f, ids, n);
 	w->any = any;
@@ -109,12 +109,10 @@ bool queue_fetch(struct queues *q, struct queue_wait *w, const int64_t *ids, siz
 		queue_wait_end(q, w, STATUS_OK, NULL);
 	} else if (q->failed) {
 		queue_fetch_raise(q, w);
-	} else if (deadline_ms <= now_ms) {
-		queue_wait_end_text(q, w, STATUS_DEADLINE_EXCEEDED, "the task is not over yet");
 	} else {
-		(void)!queue_wait_park(q, w, &q->fetches, deadline_ms);
+		link_add(&q->fetches, &w->link);
+		queue_wait_park(q, w, deadline_ms, now_ms);
 	}
-	return queue_wait_claim(q, w);
 }
 
 bool queue_task_release(struct queues *q, int64_t id)

@@ -389,16 +389,13 @@ struct queues {
 void queue_settle(struct queues *q, uint64_t now_ms);
 /* Begins a wait. False: it is over already, since the queues are stopped. */
 bool queue_wait_begin(struct queues *q, struct queue_wait *w, enum queue_wait_kind kind);
-/* Puts the wait into `list`. False: it is over, for lack of memory. */
-bool queue_wait_park(
-	struct queues *q, struct queue_wait *w, struct queue_link *list, uint64_t deadline_ms);
+/* Sets the deadline of a wait, unless it is over; one whose deadline has passed is over then. */
+void queue_wait_park(struct queues *q, struct queue_wait *w, uint64_t deadline_ms, uint64_t now_ms);
 /* err: takes the reference; may be NULL. */
 void queue_wait_end(
 	struct queues *q, struct queue_wait *w, enum status status, struct queue_err *err);
 void queue_wait_end_text(
 	struct queues *q, struct queue_wait *w, enum status status, const char *text);
-/* True when the wait is over: the step returns it, and queue_over() does not. */
-bool queue_wait_claim(struct queues *q, struct queue_wait *w);
 void queue_watch_end(struct queue_watch *watches, size_t n);
 
 /* lanes.c */

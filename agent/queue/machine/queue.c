@@ -90,18 +90,20 @@ bool queue_wait_begin(struct queues *q, struct queue_wait *w, enum queue_wait_ki
 	return false;
 }
 
-bool queue_wait_park(
-	struct queues *q, struct queue_wait *w, struct queue_link *list, uint64_t deadline_ms)
+void queue_wait_park(struct queues *q, struct queue_wait *w, uint64_t deadline_ms, uint64_t now_ms)
 {
+	if (w->is_over)
+		return;
+	if (deadline_ms <= now_ms) {
+		queue_wait_expire(q, w);
+		return;
+	}
 	if (deadline_ms != UINT64_MAX && queue_due_reserve(&q->dues) < 0) {
 		queue_wait_end_text(q, w, STATUS_RESOURCE_EXHAUSTED, "no memory");
-		return false;
+		return;
 	}
 	w->deadline_ms = deadline_ms;
 	queue_due_set(&q->dues, &w->place, QUEUE_DUE_WAIT, deadline_ms);
-	if (list)
-		link_add(list, &w->link);
-	return true;
 }
 
 static void wait_unpark(struct queues *q, struct queue_wait *w)
@@ -164,31 +166,20 @@ void queue_wait_end_text(
 	w->text = text;
 }
 
-/* The holder knows the lease from now on, so it can be told of a cancellation. */
-static void wait_lease_seen(struct queues *q, struct queue_wait *w)
-{
-	link_del(&w->over);
-	if (w->kind != QUEUE_WAIT_WORK || !w->lease)
-		return;
-	w->lease->seen = true;
-	w->lease->wait = NULL;
-	if (w->lease->cancelled)
-		link_add(&q->tells, &w->lease->tell);
-}
-
-bool queue_wait_claim(struct queues *q, struct queue_wait *w)
-{
-	if (w->is_over)
-		wait_lease_seen(q, w);
-	return w->is_over;
-}
-
 struct queue_wait *queue_over(struct queues *q)
 {
 	struct queue_wait *w = LINK_FIRST(&q->over, struct queue_wait, over);
 
-	if (w)
-		wait_lease_seen(q, w);
+	if (!w)
+		return NULL;
+	link_del(&w->over);
+	if (w->kind != QUEUE_WAIT_WORK || !w->lease)
+		return w;
+	/* The holder knows the lease from now on, so it can be told of a cancellation. */
+	w->lease->seen = true;
+	w->lease->wait = NULL;
+	if (w->lease->cancelled)
+		link_add(&q->tells, &w->lease->tell);
 	return w;
 }
 
@@ -355,31 +346,20 @@ void queue_go(struct queues *q)
 
 /* --- time */
 
-static void wait_too_late(struct queues *q, struct queue_wait *w)
+void queue_wait_expire(struct queues *q, struct queue_wait *w)
 {
-	switch (w->kind) {
-	case QUEUE_WAIT_SUBMIT:
+	static const char *const texts[] = {
+		[QUEUE_WAIT_FETCH] = "the task is not over yet",
+		[QUEUE_WAIT_JOIN] = "the queue has tasks that are not over yet",
+		[QUEUE_WAIT_CANCEL] = "some of the tasks that were cancelled still run",
+		[QUEUE_WAIT_CALL] = "some of the workers have not answered the call",
+		[QUEUE_WAIT_WORK] = "there is nothing to do",
+	};
+
+	if (w->kind == QUEUE_WAIT_SUBMIT)
 		queue_submit_late(q, w);
-		break;
-	case QUEUE_WAIT_FETCH:
-		queue_wait_end_text(q, w, STATUS_DEADLINE_EXCEEDED, "the task is not over yet");
-		break;
-	case QUEUE_WAIT_JOIN:
-		queue_wait_end_text(q, w, STATUS_DEADLINE_EXCEEDED,
-			"the queue has tasks that are not over yet");
-		break;
-	case QUEUE_WAIT_CANCEL:
-		queue_wait_end_text(q, w, STATUS_DEADLINE_EXCEEDED,
-			"some of the tasks that were cancelled still run");
-		break;
-	case QUEUE_WAIT_CALL:
-		queue_wait_end_text(q, w, STATUS_DEADLINE_EXCEEDED,
-			"some of the workers have not answered the call");
-		break;
-	case QUEUE_WAIT_WORK:
-		queue_wait_end_text(q, w, STATUS_DEADLINE_EXCEEDED, "there was nothing to do");
-		break;
-	}
+	else
+		queue_wait_end_text(q, w, STATUS_DEADLINE_EXCEEDED, texts[w->kind]);
 }
 
 static void report_stall(struct queues *q, uint64_t now_ms)
@@ -435,7 +415,7 @@ uint64_t queue_expire(struct queues *q, uint64_t now_ms)
 		const struct queue_due *d = &q->dues.heap[0];
 
 		if (d->kind == QUEUE_DUE_WAIT)
-			wait_too_late(q, container_of(d->place, struct queue_wait, place));
+			queue_wait_expire(q, container_of(d->place, struct queue_wait, place));
 		else
 			queue_lease_due(
 				q, container_of(d->place, struct queue_lease, place), now_ms);

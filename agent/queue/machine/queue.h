@@ -6,10 +6,10 @@
  * resources that workers build, and calls to all workers. Pure: no clock, no loop, no connection,
  * no JSON; times are the caller's monotonic milliseconds. The agent serves a job's queue from it.
  *
- * A call that may take time has a struct queue_wait, embedded in an object of the caller's. The
- * wait is over at once (the call returns true), or queue_over() returns it later, once, after some
- * step. In both cases the caller answers and calls queue_wait_fini(); until then everything the
- * wait points to stays. queue_over() returns waits in the order in which they were decided.
+ * A call that may take time has a struct queue_wait, embedded in an object of the caller's. Once
+ * the wait is over, after its own step or a later one, queue_over() returns it; then the caller
+ * answers and calls queue_wait_fini(). Until then everything the wait points to stays. queue_over()
+ * returns waits in the order in which they were decided.
  * queue_next_order() returns, in the same way, what the caller must do (kill a worker, report an
  * event, write the journal). No function calls back.
  *
@@ -93,7 +93,7 @@ struct queue_wait {
 	bool outside; /* set by the caller: a client outside the job, which outlives the loss of
 			 workers; see queue_fail_all() */
 
-	/* how it ended */
+	bool is_over; /* the rest says how it ended */
 	enum status status;
 	const char *text;	  /* for people; "" for OK. Borrowed until queue_wait_fini() */
 	bool failed_queue;	  /* `error` is the queue's own, reported here */
@@ -112,17 +112,18 @@ struct queue_wait {
 	struct queue_link link, over;
 	void *of, *more;
 	size_t n, left;
-	bool is_over, exempt, any;
+	bool exempt, any;
 };
 
 /* The next wait that is over, in order, each once; NULL: no more. */
 struct queue_wait *queue_over(struct queues *q);
+/* Ends a wait as if its deadline had passed. */
+void queue_wait_expire(struct queues *q, struct queue_wait *w);
 /* Its answer was given, or is not wanted. Removes the wait from all lists; it may be used again. A
  * SUBMIT keeps its accepted tasks; a WORK puts back a lease that its worker has not seen. */
 void queue_wait_fini(struct queues *q, struct queue_wait *w, uint64_t now_ms);
 
-/* --- coordinators. deadline_ms: UINT64_MAX for none, a past one for no wait. Each returns true
- * when w is over already. */
+/* --- coordinators. deadline_ms: UINT64_MAX for none, a past one for no wait. */
 
 struct queue_new {
 	struct queue_bytes payload;
@@ -136,22 +137,22 @@ struct queue_new {
  * up. OK with fewer than n accepted when the deadline has passed and at least one was accepted.
  * INVALID_ARGUMENT (a name, a size) or NOT_FOUND (a resource) when it can never be accepted; then
  * no task is. */
-_must_check_ bool queue_submit(struct queues *q, struct queue_wait *w, const char *queue,
+void queue_submit(struct queues *q, struct queue_wait *w, const char *queue,
 	const struct queue_new *tasks, size_t n, bool exempt, uint64_t deadline_ms,
 	uint64_t now_ms);
-_must_check_ bool queue_join(struct queues *q, struct queue_wait *w, const char *queue,
-	uint64_t deadline_ms, uint64_t now_ms);
+void queue_join(struct queues *q, struct queue_wait *w, const char *queue, uint64_t deadline_ms,
+	uint64_t now_ms);
 /* Like a join that does not wait, except for a pending error whose tasks are still being cancelled.
  * OK: all tasks are over. DEADLINE_EXCEEDED: some are not, or the cancelling takes too long. */
-_must_check_ bool queue_done(struct queues *q, struct queue_wait *w, const char *queue,
-	uint64_t deadline_ms, uint64_t now_ms);
+void queue_done(struct queues *q, struct queue_wait *w, const char *queue, uint64_t deadline_ms,
+	uint64_t now_ms);
 /* Waits for all of ids, or any one of them. Copies ids. On OK use queue_outcome(). The tasks stay
  * until queue_wait_fini(). NOT_FOUND names the first id that does not exist. */
-_must_check_ bool queue_fetch(struct queues *q, struct queue_wait *w, const int64_t *ids, size_t n,
-	bool any, uint64_t deadline_ms, uint64_t now_ms);
+void queue_fetch(struct queues *q, struct queue_wait *w, const int64_t *ids, size_t n, bool any,
+	uint64_t deadline_ms, uint64_t now_ms);
 /* ids NULL: all tasks of the queue. OK when none of them runs any more. */
-_must_check_ bool queue_cancel(struct queues *q, struct queue_wait *w, const char *queue,
-	const int64_t *ids, size_t n, const char *reason, uint64_t deadline_ms, uint64_t now_ms);
+void queue_cancel(struct queues *q, struct queue_wait *w, const char *queue, const int64_t *ids,
+	size_t n, const char *reason, uint64_t deadline_ms, uint64_t now_ms);
 /* Returns how many of them existed. */
 size_t queue_release(struct queues *q, const int64_t *ids, size_t n, uint64_t now_ms);
 /* Adds a keeper to the queue. When its last keeper goes, all its tasks are cancelled and released.
@@ -209,7 +210,7 @@ bool queue_resource_error(const struct queues *q, size_t i, int worker, struct q
 
 /* workers (n 0: all that have asked for work in their present process, or will, see
  * queue_worker_started()). Over when all have answered. UNAVAILABLE when the pool is broken. */
-_must_check_ bool queue_call(struct queues *q, struct queue_wait *w, const int *workers, size_t n,
+void queue_call(struct queues *q, struct queue_wait *w, const int *workers, size_t n,
 	const struct queue_bytes *payload, uint64_t deadline_ms, uint64_t answer_ms,
 	uint64_t now_ms);
 struct queue_answer {
@@ -243,7 +244,7 @@ void queue_whole(struct queues *q, uint64_t now_ms);
 /* holder: the connection on which the lease depends, never NULL. Over with a lease; with CANCELLED,
  * DEADLINE_EXCEEDED or RESOURCE_EXHAUSTED (all its slots are used); or with OK and no lease:
  * closed. */
-_must_check_ bool queue_work(struct queues *q, struct queue_wait *w, int worker, void *holder,
+void queue_work(struct queues *q, struct queue_wait *w, int worker, void *holder,
 	uint64_t deadline_ms, uint64_t now_ms);
 /* The connection holder is gone: puts its leases back. If the worker turns out to have died, its
  * death counts for their tasks, in queue_worker_gone(). It does not count after the worker has

@@ -256,30 +256,18 @@ static bool is_held_up(const struct queue *of, const struct queue_wait *w)
 	return of->error || (of->n_joins && !w->exempt);
 }
 
-/* Sets the deadline. False: it has passed. */
-static bool wait_set_deadline(
-	struct queues *q, struct queue_wait *w, uint64_t deadline_ms, uint64_t now_ms)
-{
-	if (w->is_over)
-		return true;
-	if (deadline_ms <= now_ms)
-		return false;
-	(void)!queue_wait_park(q, w, NULL, deadline_ms);
-	return true;
-}
-
-bool queue_submit(struct queues *q, struct queue_wait *w, const char *queue,
+void queue_submit(struct queues *q, struct queue_wait *w, const char *queue,
 	const struct queue_new *tasks, size_t n, bool exempt, uint64_t deadline_ms, uint64_t now_ms)
 {
 	struct queue *of;
 
 	if (!queue_wait_begin(q, w, QUEUE_WAIT_SUBMIT) || submit_refused(q, w, queue, tasks, n)) {
 		queue_settle(q, now_ms);
-		return queue_wait_claim(q, w);
+		return;
 	}
 	of = wait_in(q, w, queue);
 	if (!of)
-		return queue_wait_claim(q, w);
+		return;
 	w->more = (void *)(uintptr_t)tasks;
 	w->n = n;
 	w->exempt = exempt;
@@ -291,58 +279,52 @@ bool queue_submit(struct queues *q, struct queue_wait *w, const char *queue,
 	else if (of->error && exempt && of->n[QUEUE_RUNNING])
 		queue_submit_exempt(q, w);
 	queue_settle(q, now_ms);
-	if (!wait_set_deadline(q, w, deadline_ms, now_ms))
-		queue_submit_late(q, w);
+	queue_wait_park(q, w, deadline_ms, now_ms);
 	queue_settle(q, now_ms);
-	return queue_wait_claim(q, w);
 }
 
 /* --- joins */
 
-static bool join_begin(struct queues *q, struct queue_wait *w, const char *queue, bool done,
+static void join_begin(struct queues *q, struct queue_wait *w, const char *queue, bool done,
 	uint64_t deadline_ms, uint64_t now_ms)
 {
 	struct queue *of;
 
 	if (!queue_wait_begin(q, w, QUEUE_WAIT_JOIN))
-		return queue_wait_claim(q, w);
+		return;
 	if (wait_report_loss(q, w, queue)) {
 		queue_settle(q, now_ms);
-		return queue_wait_claim(q, w);
+		return;
 	}
 	of = queue_find(q, queue);
 	if (of)
 		of->outside |= w->outside;
 	if (!of || (!of->error && !queue_live(of->n))) {
 		queue_wait_end(q, w, STATUS_OK, NULL);
-		return queue_wait_claim(q, w);
+		return;
 	}
 	if (done && !of->error) {
-		queue_wait_end_text(q, w, STATUS_DEADLINE_EXCEEDED,
-			"the queue has tasks that are not over yet");
-		return queue_wait_claim(q, w);
+		queue_wait_expire(q, w);
+		return;
 	}
 	wait_in(q, w, queue);
 	of->n_joins++;
 	queue_dirty(q, of);
 	queue_settle(q, now_ms);
-	if (!wait_set_deadline(q, w, deadline_ms, now_ms))
-		queue_wait_end_text(q, w, STATUS_DEADLINE_EXCEEDED,
-			"the queue has tasks that are not over yet");
+	queue_wait_park(q, w, deadline_ms, now_ms);
 	queue_settle(q, now_ms);
-	return queue_wait_claim(q, w);
 }
 
-bool queue_join(struct queues *q, struct queue_wait *w, const char *queue, uint64_t deadline_ms,
+void queue_join(struct queues *q, struct queue_wait *w, const char *queue, uint64_t deadline_ms,
 	uint64_t now_ms)
 {
-	return join_begin(q, w, queue, false, deadline_ms, now_ms);
+	join_begin(q, w, queue, false, deadline_ms, now_ms);
 }
 
-bool queue_done(struct queues *q, struct queue_wait *w, const char *queue, uint64_t deadline_ms,
+void queue_done(struct queues *q, struct queue_wait *w, const char *queue, uint64_t deadline_ms,
 	uint64_t now_ms)
 {
-	return join_begin(q, w, queue, true, deadline_ms, now_ms);
+	join_begin(q, w, queue, true, deadline_ms, now_ms);
 }
 
 void queue_raise(struct queues *q, struct queue_wait *w, struct queue_err *e)

@@ -274,19 +274,19 @@ static bool work_refused(struct queues *q, struct queue_wait *w, int worker)
 	return w->is_over;
 }
 
-bool queue_work(struct queues *q, struct queue_wait *w, int worker, void *holder,
+void queue_work(struct queues *q, struct queue_wait *w, int worker, void *holder,
 	uint64_t deadline_ms, uint64_t now_ms)
 {
 	struct queue_worker *k;
 	struct queue_lease *l;
 
 	if (!queue_wait_begin(q, w, QUEUE_WAIT_WORK) || work_refused(q, w, worker))
-		return queue_wait_claim(q, w);
+		return;
 	k = queue_worker_find(q, worker);
 	l = queue_lease_new(q);
 	if (!l) {
 		queue_wait_end_text(q, w, STATUS_RESOURCE_EXHAUSTED, "no memory");
-		return queue_wait_claim(q, w);
+		return;
 	}
 	k->alive = true;
 	if (!k->asked) {
@@ -302,11 +302,7 @@ bool queue_work(struct queues *q, struct queue_wait *w, int worker, void *holder
 	queue_calls_begin(q, now_ms);
 	queue_worker_feed(q, k, now_ms);
 	queue_settle(q, now_ms);
-	if (!w->is_over && deadline_ms <= now_ms)
-		queue_wait_end_text(q, w, STATUS_DEADLINE_EXCEEDED, "there is nothing to do");
-	else if (!w->is_over)
-		(void)!queue_wait_park(q, w, NULL, deadline_ms);
-	return queue_wait_claim(q, w);
+	queue_wait_park(q, w, deadline_ms, now_ms);
 }
 
 int queue_worker_started(struct queues *q, int worker, int start, const struct queue_bytes *init,

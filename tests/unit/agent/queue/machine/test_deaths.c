@@ -155,7 +155,8 @@ START_TEST(an_answer_to_an_earlier_lease_proves_nothing)
 	starts(0);
 	takes(0, submit());
 	parked = ask();
-	asked(parked, queue_work(q, &parked->w, 0, &holders[5], EVER, now));
+	queue_work(q, &parked->w, 0, &holders[5], EVER, now);
+	asked(parked);
 	loses(&holders[0]);
 	given(parked); /* the same task: the worker asked for it before */
 	ck_assert_int_eq(item.task, 1);

@@ -10,7 +10,8 @@ static int64_t outside_submits(const char *queue)
 {
 	struct queue_wait s = { .outside = true };
 
-	ck_assert(queue_submit(q, &s, queue, &plain, 1, false, EVER, now));
+	queue_submit(q, &s, queue, &plain, 1, false, EVER, now);
+	ck_assert(s.is_over);
 	ck_assert_int_eq(s.status, STATUS_OK);
 	queue_wait_fini(q, &s, now);
 	return s.first;
@@ -22,7 +23,8 @@ static bool is_told(const char *queue, bool outside)
 	struct queue_wait w = { .outside = outside };
 	bool is;
 
-	ck_assert(queue_join(q, &w, queue, EVER, now));
+	queue_join(q, &w, queue, EVER, now);
+	ck_assert(w.is_over);
 	is = w.failed_queue;
 	ck_assert_int_eq(w.status, is ? STATUS_UNAVAILABLE : STATUS_OK);
 	ck_assert(!is || (w.exit_code == 75 && strcmp(w.error.message, ps.message) == 0));
@@ -86,8 +88,10 @@ START_TEST(one_waiting_client_outside_gets_the_loss_for_all)
 
 	outside_submits("a");
 	parked[1]->w.outside = true;
-	for (int i = 0; i < 2; i++)
-		asked(parked[i], queue_join(q, &parked[i]->w, "a", EVER, now));
+	for (int i = 0; i < 2; i++) {
+		queue_join(q, &parked[i]->w, "a", EVER, now);
+		asked(parked[i]);
+	}
 	all_fail();
 	for (int i = 0; i < 2; i++)
 		ends(parked[i], STATUS_UNAVAILABLE, ps.message);
@@ -101,7 +105,8 @@ static struct ask *fetches(int64_t task, bool outside)
 	struct ask *a = ask();
 
 	a->w.outside = outside;
-	return asked(a, queue_fetch(q, &a->w, &task, 1, false, EVER, now));
+	queue_fetch(q, &a->w, &task, 1, false, EVER, now);
+	return asked(a);
 }
 
 START_TEST(a_loss_reported_by_a_fetch_is_not_reported_again)
@@ -139,9 +144,10 @@ START_TEST(a_queue_used_only_by_workers_keeps_no_loss)
 		late = ask();
 		late->w.outside = true;
 		if (i)
-			asked(late, queue_done(q, &late->w, "done", now, now));
+			queue_done(q, &late->w, "done", now, now);
 		else
-			asked(late, queue_join(q, &late->w, "joined", now, now));
+			queue_join(q, &late->w, "joined", now, now);
+		asked(late);
 		ck_assert_int_eq(late->w.status, STATUS_DEADLINE_EXCEEDED);
 	}
 	all_fail();

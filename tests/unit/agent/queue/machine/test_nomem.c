@@ -85,13 +85,6 @@ static struct queue_wait *a_wait(void)
 	return NULL;
 }
 
-static void began(struct queue_wait *w, bool is_over)
-{
-	if (is_over)
-		over(w);
-	drain();
-}
-
 static const char *const need[] = { "r" };
 static const struct queue_new tasks[3] = {
 	{ { "payload", 7, "text" }, need, 1, 50, false },
@@ -103,14 +96,16 @@ static void submit(const char *queue, int from, size_t n, uint64_t until)
 {
 	struct queue_wait *w = a_wait();
 
-	began(w, queue_submit(q, w, queue, tasks + from, n, false, until, now));
+	queue_submit(q, w, queue, tasks + from, n, false, until, now);
+	drain();
 }
 
 static void work(int worker)
 {
 	struct queue_wait *w = a_wait();
 
-	began(w, queue_work(q, w, worker, &holders[worker], now, now));
+	queue_work(q, w, worker, &holders[worker], now, now);
+	drain();
 }
 
 static void serve(int turns)
@@ -140,8 +135,10 @@ static void watch(const char *queue)
 	int64_t ids[2] = { 1, 2 };
 	struct queue_wait *f = a_wait(), *j = a_wait();
 
-	began(f, queue_fetch(q, f, ids, 2, true, now + 10000, now));
-	began(j, queue_join(q, j, queue, now + 10000, now));
+	queue_fetch(q, f, ids, 2, true, now + 10000, now);
+	drain();
+	queue_join(q, j, queue, now + 10000, now);
+	drain();
 }
 
 static void release(int64_t id)
@@ -166,7 +163,8 @@ static void live(void)
 	watch("");
 	serve(8);
 	w = a_wait();
-	began(w, queue_call(q, w, NULL, 0, &b, now + 2000, 500, now));
+	queue_call(q, w, NULL, 0, &b, now + 2000, 500, now);
+	drain();
 	serve(6);
 	passes(60);
 	queue_worker_gone(q, 1, "was killed", false, true, now);
@@ -175,9 +173,11 @@ static void live(void)
 	watch("b");
 	release(3);
 	w = a_wait();
-	began(w, queue_cancel(q, w, "", &two, 1, "enough", now + 1000, now));
+	queue_cancel(q, w, "", &two, 1, "enough", now + 1000, now);
+	drain();
 	w = a_wait();
-	began(w, queue_cancel(q, w, "b", NULL, 0, "enough", now + 1000, now));
+	queue_cancel(q, w, "b", NULL, 0, "enough", now + 1000, now);
+	drain();
 	passes(400);
 	queue_holder_gone(q, &holders[0], now);
 	drain();
@@ -298,7 +298,7 @@ START_TEST(refuses_a_name_that_is_too_long_without_memory)
 	which = ALONE;
 	allocations = 0;
 	fail_at = 1;
-	ck_assert(queue_submit(q, &w, name, &tasks[1], 1, false, now, now));
+	queue_submit(q, &w, name, &tasks[1], 1, false, now, now);
 	fail_at = 0;
 	ck_assert_int_eq(w.status, STATUS_INVALID_ARGUMENT);
 	queue_wait_fini(q, &w, now);

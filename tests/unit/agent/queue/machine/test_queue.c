@@ -86,8 +86,10 @@ START_TEST(a_fetch_of_any_ends_with_the_first)
 	int64_t ids[] = { submit(), submit(), 1 };
 	struct ask *any = ask(), *all = ask();
 
-	asked(any, queue_fetch(q, &any->w, ids, 3, true, EVER, now));
-	asked(all, queue_fetch(q, &all->w, ids, 3, false, EVER, now));
+	queue_fetch(q, &any->w, ids, 3, true, EVER, now);
+	asked(any);
+	queue_fetch(q, &all->w, ids, 3, false, EVER, now);
+	asked(all);
 	finish(0, takes(0, 1));
 	is_ok(any);
 	waits(all);
@@ -115,7 +117,8 @@ START_TEST(an_impossible_submit_is_refused_as_a_whole)
 	struct ask *a = ask();
 
 	two[1].payload.len = QUEUE_VALUE_MAX + 1;
-	asked(a, queue_submit(q, &a->w, "", two, 2, false, EVER, now));
+	queue_submit(q, &a->w, "", two, 2, false, EVER, now);
+	asked(a);
 	ck_assert_int_eq(a->w.status, STATUS_INVALID_ARGUMENT);
 	ck_assert_uint_eq(a->w.accepted, 0);
 	ck_assert_int_eq(submit_to("no/slash", &plain, now)->w.status, STATUS_INVALID_ARGUMENT);
@@ -181,7 +184,8 @@ START_TEST(submitters_wait_in_order_and_are_accepted_as_there_is_room)
 	again();
 	submit();
 	many = ask();
-	asked(many, queue_submit(q, &many->w, "", three, 3, false, now + 500, now));
+	queue_submit(q, &many->w, "", three, 3, false, now + 500, now);
+	asked(many);
 	one = submit_to("other", &plain, EVER);
 	finish(0, takes(0, 1));
 	waits(one);
@@ -285,8 +289,10 @@ START_TEST(a_submit_after_a_join_waits_for_it)
 	waits(late);
 	ends(submit_to("", &plain, now), STATUS_RESOURCE_EXHAUSTED, "the queue is being joined");
 	/* Another queue goes on, and so does the holder of a lease. */
-	is_ok(asked(other, queue_submit(q, &other->w, "b", &plain, 1, false, EVER, now)));
-	is_ok(asked(exempt, queue_submit(q, &exempt->w, "", &plain, 1, true, EVER, now)));
+	queue_submit(q, &other->w, "b", &plain, 1, false, EVER, now);
+	is_ok(asked(other));
+	queue_submit(q, &exempt->w, "", &plain, 1, true, EVER, now);
+	is_ok(asked(exempt));
 	finish(0, l);
 	waits(j);
 	finish(0, takes(0, other->w.first));
@@ -415,7 +421,8 @@ START_TEST(a_lease_holder_does_not_wait_for_its_own_failed_queue)
 
 	takes(0, submit());
 	fails(1, takes(1, submit()), "bad");
-	asked(a, queue_submit(q, &a->w, "", &plain, 1, true, EVER, now));
+	queue_submit(q, &a->w, "", &plain, 1, true, EVER, now);
+	asked(a);
 	ends(a, STATUS_CANCELLED, "the queue has failed: bad");
 }
 END_TEST
@@ -431,7 +438,8 @@ START_TEST(an_error_ends_a_submit_that_waits_for_room)
 	takes(0, submit());
 	l = takes(1, submit());
 	submit();
-	asked(a, queue_submit(q, &a->w, "", &plain, 1, true, EVER, now));
+	queue_submit(q, &a->w, "", &plain, 1, true, EVER, now);
+	asked(a);
 	waits(a);
 	fails(1, l, "bad");
 	ends(a, STATUS_CANCELLED, "the queue has failed: bad");
@@ -449,7 +457,8 @@ START_TEST(tasks_accepted_before_an_error_are_counted_and_forgotten)
 	again();
 	l = takes(0, submit());
 	many = ask();
-	asked(many, queue_submit(q, &many->w, "", three, 3, false, EVER, now));
+	queue_submit(q, &many->w, "", three, 3, false, EVER, now);
+	asked(many);
 	none = submit_to("", &plain, EVER);
 	takes(1, 2);
 	waits(many);
@@ -602,7 +611,8 @@ START_TEST(a_stop_ends_all_waits_and_keeps_the_tasks)
 	queue_stop(q, STATUS_CANCELLED, "the group stops", false);
 	for (int i = 0; i < 5; i++)
 		ends(w[i], STATUS_CANCELLED, "the group stops");
-	asked(w[5], queue_join(q, &w[5]->w, "", EVER, now));
+	queue_join(q, &w[5]->w, "", EVER, now);
+	asked(w[5]);
 	ends(w[5], STATUS_CANCELLED, "the group stops");
 	queue_go(q);
 	submit_as("b", &plain);
@@ -617,7 +627,7 @@ START_TEST(a_wait_that_ends_before_its_answer_does_no_harm)
 {
 	struct ask *w = work(0);
 
-	ck_assert(queue_submit(q, &ask()->w, "", &plain, 1, false, EVER, now));
+	queue_submit(q, &ask()->w, "", &plain, 1, false, EVER, now);
 	ck_assert(!w->over);
 	queue_worker_gone(q, 0, "was killed", false, true, now);
 	ends(w, STATUS_CANCELLED, "its process or its connection is gone");
@@ -625,14 +635,14 @@ START_TEST(a_wait_that_ends_before_its_answer_does_no_harm)
 	starts(0);
 	takes(0, 1);
 	w = work(1);
-	ck_assert(queue_submit(q, &ask()->w, "", &plain, 1, false, EVER, now));
+	queue_submit(q, &ask()->w, "", &plain, 1, false, EVER, now);
 	queue_holder_gone(q, &holders[1], now);
 	ends(w, STATUS_CANCELLED, "its process or its connection is gone");
 	is(2, "queued");
 	finish(1, takes(1, 2));
 	/* The worker that asked for it has gone away. */
 	w = work(1);
-	ck_assert(queue_submit(q, &ask()->w, "", &plain, 1, false, EVER, now));
+	queue_submit(q, &ask()->w, "", &plain, 1, false, EVER, now);
 	gone_away(w);
 	is(3, "queued");
 }
@@ -681,13 +691,13 @@ START_TEST(a_queue_with_a_keeper_is_in_no_journal)
 	struct queue_stats s;
 
 	opt.journal = true;
-	for (int anew = 0; anew < 2; anew++) {
+	for (int rewritten = 0; rewritten < 2; rewritten++) {
 		again();
 		ck_assert_int_eq(queue_keep(q, "mine"), STATUS_OK);
 		submit_quietly("mine");
 		submit_quietly("all");
 		submit_quietly("mine");
-		crashes(anew);
+		crashes(rewritten);
 		ck_assert(!queue_outcome(q, 1, &o));
 		is(2, "queued");
 		ck_assert(!queue_outcome(q, 3, &o));
@@ -702,7 +712,8 @@ static struct ask *outside_joins(const char *queue)
 	struct ask *a = ask();
 
 	a->w.outside = true;
-	return asked(a, queue_join(q, &a->w, queue, EVER, now));
+	queue_join(q, &a->w, queue, EVER, now);
+	return asked(a);
 }
 
 START_TEST(tasks_from_before_the_first_keeper_end_with_it)
@@ -710,17 +721,18 @@ START_TEST(tasks_from_before_the_first_keeper_end_with_it)
 	struct queue_outcome o;
 
 	opt.journal = true;
-	for (int anew = 0; anew < 2; anew++) {
+	for (int rewritten = 0; rewritten < 2; rewritten++) {
 		struct queue_wait s = { .outside = true };
 
 		again();
-		ck_assert(queue_submit(q, &s, "mine", &plain, 1, false, EVER, now));
+		queue_submit(q, &s, "mine", &plain, 1, false, EVER, now);
+		queue_wait_fini(q, &s, now);
 		submit_quietly("all");
 		queue_fail_all(q, &ps, 75, now);
 		queue_unfail(q, now);
 		ck_assert_int_eq(queue_keep(q, "mine"), STATUS_OK);
 		submit_quietly("mine");
-		crashes(anew);
+		crashes(rewritten);
 		ck_assert(!queue_outcome(q, 1, &o) && !queue_outcome(q, 3, &o));
 		is(2, "cancelled: ps:0 was killed by SIGKILL");
 		is_ok(outside_joins("mine"));

@@ -398,7 +398,8 @@ static struct ask *call_until(const int *workers, size_t n, uint64_t until, uint
 	struct queue_bytes b = BYTES("do");
 	struct ask *a = ask();
 
-	return asked(a, queue_call(q, &a->w, workers, n, &b, until, answer, now));
+	queue_call(q, &a->w, workers, n, &b, until, answer, now);
+	return asked(a);
 }
 
 static struct ask *call(void)
