@@ -129,9 +129,9 @@ agent_SRC := \
 	agent/queue/machine/bytes.c \
 	agent/queue/machine/call.c \
 	agent/queue/machine/cancel.c \
-	agent/queue/machine/deadlines.c \
 	agent/queue/machine/death.c \
 	agent/queue/machine/fetch.c \
+	agent/queue/machine/heap.c \
 	agent/queue/machine/index.c \
 	agent/queue/machine/lanes.c \
 	agent/queue/machine/lease.c \

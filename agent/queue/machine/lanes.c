@@ -129,7 +129,7 @@ static void set_free(struct queues *q, struct queue_set *s)
 	*at = s->next;
 	for (size_t i = 0; i < s->n; i++)
 		queue_resource_unref(s->needs[i]);
-	free(s->heap);
+	free(s->heap.nodes);
 	free(s);
 }
 
@@ -193,21 +193,6 @@ static int lane_free_number(struct queues *q, size_t *ret)
 	return 0;
 }
 
-static int set_reserve(struct queue_set *s)
-{
-	size_t cap = s->cap ? s->cap * 2 : 4;
-	void *p;
-
-	if (s->n_lanes < s->cap)
-		return 0;
-	p = realloc(s->heap, cap * sizeof(*s->heap));
-	if (!p)
-		return -ENOMEM;
-	s->heap = p;
-	s->cap = cap;
-	return 0;
-}
-
 struct queue_lane *queue_lane_get(struct queues *q, struct queue *of, struct queue_set *set)
 {
 	struct queue_link *l, *tmp;
@@ -226,14 +211,13 @@ struct queue_lane *queue_lane_get(struct queues *q, struct queue *of, struct que
 			return n;
 		}
 	}
-	if (set_reserve(set) < 0 || lane_free_number(q, &at) < 0)
+	n = lane_free_number(q, &at) == 0 ? calloc(1, sizeof(*n)) : NULL;
+	if (!n || queue_heap_reserve(&set->heap) < 0) {
+		free(n);
 		return NULL;
-	n = calloc(1, sizeof(*n));
-	if (!n)
-		return NULL;
+	}
 	n->of = of;
 	n->set = set;
-	n->place = QUEUE_NO_PLACE;
 	n->number = (uint16_t)at;
 	q->lanes[at] = n;
 	q->n_lanes++;
@@ -252,62 +236,22 @@ void queue_lane_put(struct queues *q, struct queue_lane *l)
 	q->lanes[l->number] = NULL;
 	q->n_lanes--;
 	s->n_lanes--;
+	queue_heap_unreserve(&s->heap);
 	free(l);
 	queue_set_drop(q, s);
 }
 
-/* --- the lanes of a set, by their first tasks */
-
-static bool lane_before(const struct queue_lane *a, const struct queue_lane *b)
-{
-	return a->queued.first->seq < b->queued.first->seq;
-}
-
-static void lane_place(struct queue_set *s, size_t at, struct queue_lane *l)
-{
-	s->heap[at] = l;
-	l->place = at;
-}
-
-static void lane_up(struct queue_set *s, size_t at, struct queue_lane *l)
-{
-	while (at && lane_before(l, s->heap[(at - 1) / 2])) {
-		lane_place(s, at, s->heap[(at - 1) / 2]);
-		at = (at - 1) / 2;
-	}
-	lane_place(s, at, l);
-}
-
-static void lane_down(struct queue_set *s, size_t at, struct queue_lane *l)
-{
-	for (;;) {
-		size_t child = 2 * at + 1;
-
-		if (child + 1 < s->n_heap && lane_before(s->heap[child + 1], s->heap[child]))
-			child++;
-		if (child >= s->n_heap || !lane_before(s->heap[child], l))
-			break;
-		lane_place(s, at, s->heap[child]);
-		at = child;
-	}
-	lane_up(s, at, l);
-}
-
 void queue_lane_moved(struct queue_lane *l)
 {
-	struct queue_set *s = l->set;
-	size_t from = l->place;
+	queue_heap_set(
+		&l->set->heap, &l->by_first, l->queued.first ? l->queued.first->seq : UINT64_MAX);
+}
 
-	if (l->queued.first && from != QUEUE_NO_PLACE) {
-		lane_down(s, from, l);
-	} else if (l->queued.first) {
-		s->n_heap++;
-		lane_up(s, s->n_heap - 1, l);
-	} else if (from != QUEUE_NO_PLACE) {
-		l->place = QUEUE_NO_PLACE;
-		if (from != --s->n_heap)
-			lane_down(s, from, s->heap[s->n_heap]);
-	}
+struct queue_task *queue_set_first(const struct queue_set *s)
+{
+	struct queue_heap_node *first = queue_heap_first(&s->heap);
+
+	return first ? container_of(first, struct queue_lane, by_first)->queued.first : NULL;
 }
 
 void queue_names_fini(struct queues *q)

@@ -9,14 +9,13 @@ struct queue_lease *queue_lease_new(struct queues *q)
 	if (!l)
 		return NULL;
 	l->id = q->next_lease;
-	l->place = QUEUE_NO_PLACE;
 	link_init(&l->watchers);
-	if (queue_due_reserve(&q->dues) < 0) {
+	if (queue_heap_reserve(&q->lease_deadlines) < 0) {
 		free(l);
 		return NULL;
 	}
 	if (queue_index_set(&q->leases, l->id, l) < 0) {
-		queue_due_unreserve(&q->dues);
+		queue_heap_unreserve(&q->lease_deadlines);
 		free(l);
 		return NULL;
 	}
@@ -29,8 +28,8 @@ void queue_lease_free(struct queues *q, struct queue_lease *l)
 	if (!l)
 		return;
 	queue_index_del(&q->leases, l->id);
-	queue_due_set(&q->dues, &l->place, QUEUE_DUE_LEASE, UINT64_MAX);
-	queue_due_unreserve(&q->dues);
+	queue_heap_set(&q->lease_deadlines, &l->deadline, UINT64_MAX);
+	queue_heap_unreserve(&q->lease_deadlines);
 	queue_resource_unref(l->resource);
 	queue_call_unref(l->call);
 	queue_err_unref(l->why);
@@ -73,7 +72,7 @@ void queue_lease_cancel(struct queues *q, struct queue_lease *l, enum queue_stat
 	l->why = err;
 	if (l->seen)
 		link_add(&q->tells, &l->tell);
-	queue_due_set(&q->dues, &l->place, QUEUE_DUE_LEASE, now_ms + q->opt.cancel_grace_ms);
+	queue_heap_set(&q->lease_deadlines, &l->deadline, now_ms + q->opt.cancel_grace_ms);
 	if (l->task && becomes == QUEUE_CANCELLED)
 		queue_note(q, QUEUE_REC_CANCEL, (int64_t)l->task->id, NULL);
 }
@@ -460,7 +459,7 @@ void queue_lease_due(struct queues *q, struct queue_lease *l, uint64_t now_ms)
 	struct queue_worker *k = l->worker;
 	char buf[32];
 
-	queue_due_set(&q->dues, &l->place, QUEUE_DUE_LEASE, UINT64_MAX);
+	queue_heap_set(&q->lease_deadlines, &l->deadline, UINT64_MAX);
 	if (l->cancelled) {
 		if (!link_in(&k->kills))
 			link_add(&q->kills, &k->kills);

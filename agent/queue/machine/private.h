@@ -26,7 +26,7 @@
  *   task.c       a task's life
  *   lanes.c      queues by name, sets, lanes
  *   index.c      tasks and leases by number
- *   deadlines.c  a heap of deadlines
+ *   heap.c       heaps: lanes by their first tasks, deadlines
  *   bytes.c      bytes and errors
  */
 
@@ -52,7 +52,6 @@ enum {
 	QUEUE_DEAD_MAX = 6,	/* workers that an error names */
 	QUEUE_EVENTS_MAX = 256, /* waiting to be taken; more are dropped */
 };
-#define QUEUE_NO_PLACE SIZE_MAX
 
 /* --- lists of links: circular, with a head; an element in no list has next NULL */
 
@@ -157,6 +156,25 @@ void queue_index_del(struct queue_index *x, int64_t id);
 void *queue_index_after(const struct queue_index *x, int64_t id);
 void queue_index_fini(struct queue_index *x);
 
+/* --- heaps */
+
+struct queue_heap { /* of struct queue_heap_node */
+	struct queue_heap_node **nodes;
+	size_t n, cap, reserved;
+};
+
+/* Room for one more node, which queue_heap_set() needs. 0 or -ENOMEM. */
+int queue_heap_reserve(struct queue_heap *h);
+/* A node that is not in the heap needs its room no more. */
+void queue_heap_unreserve(struct queue_heap *h);
+/* Puts the node into the heap, moves it there, or (key UINT64_MAX) takes it out. */
+void queue_heap_set(struct queue_heap *h, struct queue_heap_node *node, uint64_t key);
+/* The node with the least key, or NULL. */
+static inline struct queue_heap_node *queue_heap_first(const struct queue_heap *h)
+{
+	return h->n ? h->nodes[0] : NULL;
+}
+
 /* --- tasks */
 
 struct queue_watch { /* a wait that watches a task or a lease */
@@ -208,8 +226,8 @@ struct queue_set {
 	struct queue_resource *needs[QUEUE_NEEDS_MAX]; /* references */
 	const char *names[QUEUE_NEEDS_MAX];
 	size_t n;
-	struct queue_lane **heap; /* lanes with queued tasks */
-	size_t n_heap, cap, n_lanes;
+	struct queue_heap heap; /* lanes with queued tasks, by their first ones */
+	size_t n_lanes;
 	bool hopeless; /* no worker can build all of it */
 	bool dropped;  /* a resource was dropped: no new tasks */
 };
@@ -219,7 +237,8 @@ struct queue_lane {
 	struct queue *of;
 	struct queue_set *set;
 	struct queue_list queued;
-	size_t n, place; /* n: tasks in all states */
+	struct queue_heap_node by_first; /* in its set's heap */
+	size_t n;			 /* tasks in all states */
 	uint16_t number;
 };
 
@@ -305,27 +324,9 @@ struct queue_lease {
 	struct queue_call *call;     /* a reference */
 	struct queue_link by_holder, by_worker, by_queue, tell, watchers;
 	uint64_t since_ms;
-	size_t place;
+	struct queue_heap_node deadline;
 	struct queue_err *why;
 };
-
-/* --- deadlines */
-
-enum queue_due_kind { QUEUE_DUE_WAIT, QUEUE_DUE_LEASE };
-struct queue_due {
-	uint64_t at;
-	size_t *place;
-	enum queue_due_kind kind;
-};
-struct queue_dues {
-	struct queue_due *heap;
-	size_t n, cap, reserved;
-};
-
-int queue_due_reserve(struct queue_dues *d);
-void queue_due_unreserve(struct queue_dues *d);
-/* UINT64_MAX: no deadline. */
-void queue_due_set(struct queue_dues *d, size_t *place, enum queue_due_kind kind, uint64_t at);
 
 /* --- what is to be done */
 
@@ -364,7 +365,7 @@ struct queues {
 	struct queue_link holders[QUEUE_HOLDER_LISTS]; /* leases, by the hash of their holder */
 	struct queue_resource *resources[QUEUE_RESOURCES_MAX];
 	uint64_t resource_bits; /* the bits in use */
-	struct queue_dues dues;
+	struct queue_heap wait_deadlines, lease_deadlines;
 	struct queue_link blames;
 	size_t n_blames;
 	bool closed, whole, stopped, final, settling, restoring;
@@ -412,6 +413,8 @@ void queue_lane_put(struct queues *q, struct queue_lane *l);
 void queue_set_drop(struct queues *q, struct queue_set *s);
 /* The lane's first task has changed. */
 void queue_lane_moved(struct queue_lane *l);
+/* The next task of the set, or NULL. */
+struct queue_task *queue_set_first(const struct queue_set *s);
 void queue_names_fini(struct queues *q);
 
 /* task.c */

@@ -65,7 +65,8 @@ struct queues *queues_free(struct queues *q)
 	queue_next_fini(q);
 	queue_index_fini(&q->tasks);
 	queue_index_fini(&q->leases);
-	free(q->dues.heap);
+	free(q->wait_deadlines.nodes);
+	free(q->lease_deadlines.nodes);
 	queue_err_unref(q->broken);
 	queue_err_unref(q->failed);
 	queue_err_unref(q->stop);
@@ -77,13 +78,13 @@ struct queues *queues_free(struct queues *q)
 
 bool queue_wait_begin(struct queues *q, struct queue_wait *w, enum queue_wait_kind kind)
 {
-	*w = (struct queue_wait){ .arg = w->arg,
+	*w = (struct queue_wait){
+		.arg = w->arg,
 		.outside = w->outside,
 		.kind = kind,
 		.text = "",
 		.exit_code = -1,
-		.place = QUEUE_NO_PLACE,
-		.deadline_ms = UINT64_MAX };
+	};
 	if (!q->stopped)
 		return true;
 	queue_wait_end(q, w, q->stop->code, queue_err_ref(q->stop));
@@ -98,22 +99,20 @@ void queue_wait_park(struct queues *q, struct queue_wait *w, uint64_t deadline_m
 		queue_wait_expire(q, w);
 		return;
 	}
-	if (deadline_ms != UINT64_MAX && queue_due_reserve(&q->dues) < 0) {
+	if (deadline_ms != UINT64_MAX && queue_heap_reserve(&q->wait_deadlines) < 0) {
 		queue_wait_end_text(q, w, STATUS_RESOURCE_EXHAUSTED, "no memory");
 		return;
 	}
-	w->deadline_ms = deadline_ms;
-	queue_due_set(&q->dues, &w->place, QUEUE_DUE_WAIT, deadline_ms);
+	queue_heap_set(&q->wait_deadlines, &w->deadline, deadline_ms);
 }
 
 static void wait_unpark(struct queues *q, struct queue_wait *w)
 {
 	link_del(&w->link);
-	if (w->deadline_ms == UINT64_MAX)
+	if (!w->deadline.place)
 		return;
-	queue_due_set(&q->dues, &w->place, QUEUE_DUE_WAIT, UINT64_MAX);
-	queue_due_unreserve(&q->dues);
-	w->deadline_ms = UINT64_MAX;
+	queue_heap_set(&q->wait_deadlines, &w->deadline, UINT64_MAX);
+	queue_heap_unreserve(&q->wait_deadlines);
 }
 
 /* Removes the wait from lists and deadlines: it is over, or not wanted any more. */
@@ -394,10 +393,16 @@ static void fail_without_workers(struct queues *q, uint64_t now_ms)
 	queue_err_unref(e);
 }
 
+static uint64_t heap_due_ms(const struct queue_heap *h)
+{
+	return queue_heap_first(h) ? queue_heap_first(h)->key : UINT64_MAX;
+}
+
 uint64_t queue_due_ms(const struct queues *q)
 {
-	uint64_t due = q->dues.n ? q->dues.heap[0].at : UINT64_MAX, at;
+	uint64_t due = heap_due_ms(&q->wait_deadlines), at = heap_due_ms(&q->lease_deadlines);
 
+	due = at < due ? at : due;
 	if (q->opt.stall_ms >= 0 && q->n[QUEUE_RUNNING] && q->quiet_ms != UINT64_MAX) {
 		at = q->quiet_ms + (uint64_t)q->opt.stall_ms;
 		due = at < due ? at : due;
@@ -409,17 +414,29 @@ uint64_t queue_due_ms(const struct queues *q)
 	return due;
 }
 
+/* Ends what was due first. False: nothing is due. */
+static bool expire_one(struct queues *q, uint64_t now_ms)
+{
+	uint64_t wait_ms = heap_due_ms(&q->wait_deadlines);
+	uint64_t lease_ms = heap_due_ms(&q->lease_deadlines);
+
+	if (wait_ms > now_ms && lease_ms > now_ms)
+		return false;
+	if (lease_ms <= wait_ms)
+		queue_lease_due(q,
+			container_of(queue_heap_first(&q->lease_deadlines), struct queue_lease,
+				deadline),
+			now_ms);
+	else
+		queue_wait_expire(q, container_of(queue_heap_first(&q->wait_deadlines),
+					     struct queue_wait, deadline));
+	return true;
+}
+
 uint64_t queue_expire(struct queues *q, uint64_t now_ms)
 {
-	while (q->dues.n && q->dues.heap[0].at <= now_ms) {
-		const struct queue_due *d = &q->dues.heap[0];
-
-		if (d->kind == QUEUE_DUE_WAIT)
-			queue_wait_expire(q, container_of(d->place, struct queue_wait, place));
-		else
-			queue_lease_due(
-				q, container_of(d->place, struct queue_lease, place), now_ms);
-	}
+	while (expire_one(q, now_ms))
+		;
 	report_stall(q, now_ms);
 	fail_without_workers(q, now_ms);
 	queue_settle(q, now_ms);

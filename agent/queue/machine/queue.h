@@ -87,6 +87,10 @@ enum queue_wait_kind {
 struct queue_link {
 	struct queue_link *prev, *next;
 };
+struct queue_heap_node {
+	uint64_t key;
+	size_t place; /* in its heap, from 1 on; 0: in none */
+};
 
 struct queue_wait {
 	void *arg;    /* the caller's */
@@ -107,8 +111,7 @@ struct queue_wait {
 
 	/* private to the machine */
 	enum queue_wait_kind kind;
-	uint64_t deadline_ms;
-	size_t place; /* among the deadlines */
+	struct queue_heap_node deadline;
 	struct queue_link link, over;
 	void *of, *more;
 	size_t n, left;

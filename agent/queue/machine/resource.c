@@ -95,8 +95,8 @@ static void fail_leases(struct queues *q, const struct queue_resource *r, uint64
 static struct queue_task *queued_with(const struct queues *q, uint64_t bit)
 {
 	for (const struct queue_set *s = q->sets; s; s = s->next)
-		if ((s->mask & bit) && s->n_heap)
-			return s->heap[0]->queued.first;
+		if ((s->mask & bit) && queue_set_first(s))
+			return queue_set_first(s);
 	return NULL;
 }
 

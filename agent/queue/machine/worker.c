@@ -143,7 +143,7 @@ static void give_task(struct queues *q, struct queue_wait *w, struct queue_task 
 	link_add(&queue_lane_of(q, t)->of->leases, &l->by_queue);
 	queue_lease_begin(q, l, QUEUE_ITEM_TASK, w, now_ms);
 	if (limit >= 0)
-		queue_due_set(&q->dues, &l->place, QUEUE_DUE_LEASE, now_ms + (uint64_t)limit);
+		queue_heap_set(&q->lease_deadlines, &l->deadline, now_ms + (uint64_t)limit);
 }
 
 static bool can_do(const struct queue_worker *k, const struct queue_set *s)
@@ -174,8 +174,8 @@ static bool take_task(
 	struct queue_task *best = NULL;
 
 	for (const struct queue_set *s = q->sets; s; s = s->next)
-		if (s->n_heap && can_do(k, s)) {
-			struct queue_task *t = s->heap[0]->queued.first;
+		if (queue_set_first(s) && can_do(k, s)) {
+			struct queue_task *t = queue_set_first(s);
 
 			best = best && best->seq < t->seq ? best : t;
 		}
@@ -214,7 +214,7 @@ static void give_chore(
 		l->call->refs++;
 		m->lease = l;
 		queue_lease_begin(q, l, QUEUE_ITEM_CALL, w, now_ms);
-		queue_due_set(&q->dues, &l->place, QUEUE_DUE_LEASE,
+		queue_heap_set(&q->lease_deadlines, &l->deadline,
 			m->call->answer_ms > UINT64_MAX - now_ms - 1 ? UINT64_MAX
 								     : now_ms + m->call->answer_ms);
 	}
@@ -458,7 +458,7 @@ void queue_fail_hopeless(struct queues *q, uint64_t now_ms)
 		s->hopeless = s->mask && !set_can_be_built(q, s);
 	s = q->sets;
 	while (s) {
-		struct queue_task *t = s->n_heap ? s->heap[0]->queued.first : NULL;
+		struct queue_task *t = queue_set_first(s);
 
 		if (!s->hopeless || !t) {
 			s = s->next;
