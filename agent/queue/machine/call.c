@@ -36,7 +36,7 @@ void queue_member_answer(
 	m->error = error;
 	member_detach(m);
 	if (!--c->left && c->wait && !c->wait->is_over)
-		queue_wait_end(q, c->wait, STATUS_OK, NULL);
+		queue_wait_end(q, c->wait, NULL);
 }
 
 void queue_call_fini(struct queues *q, struct queue_wait *w, uint64_t now_ms)
@@ -217,7 +217,7 @@ void queue_call(struct queues *q, struct queue_wait *w, const int *workers, size
 		return;
 	}
 	if (q->broken) {
-		queue_wait_end(q, w, STATUS_UNAVAILABLE, queue_err_ref(q->broken));
+		queue_wait_end(q, w, queue_err_ref(q->broken));
 		return;
 	}
 	c = q->n_calls < QUEUE_CALLS_MAX ? call_new(q, w, workers, n, payload, answer_ms) : NULL;

@@ -164,7 +164,7 @@ void queue_cancel(struct queues *q, struct queue_wait *w, const char *queue, con
 		link_add(&q->cancels, &w->link);
 		queue_wait_park(q, w, deadline_ms, now_ms);
 	} else {
-		queue_wait_end(q, w, STATUS_OK, NULL);
+		queue_wait_end(q, w, NULL);
 	}
 	queue_settle(q, now_ms);
 }
@@ -244,7 +244,7 @@ void queue_abandon(struct queues *q, struct queue *of, uint64_t now_ms)
 		struct queue_wait *w = container_of(l, struct queue_wait, link);
 
 		if (w->kind == QUEUE_WAIT_SUBMIT)
-			queue_submit_end(q, w, STATUS_CANCELLED, queue_err_ref(err));
+			queue_wait_end(q, w, queue_err_ref(err));
 	}
 	queue_err_unref(err);
 	drop_error(q, of);

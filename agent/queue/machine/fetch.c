@@ -16,7 +16,7 @@ void queue_watchers_over(struct queues *q, struct queue_task *t)
 			continue;
 		w->left--;
 		if (w->any || !w->left)
-			queue_wait_end(q, w, STATUS_OK, NULL);
+			queue_wait_end(q, w, NULL);
 	}
 }
 
@@ -103,10 +103,10 @@ void queue_fetch(struct queues *q, struct queue_wait *w, const int64_t *ids, siz
 	w->any = any;
 	w->n = n;
 	if (err) {
-		queue_wait_end(q, w, err->code, err);
+		queue_wait_end(q, w, err);
 		queue_fetch_fini(q, w);
 	} else if (!w->left || (any && w->left < n)) {
-		queue_wait_end(q, w, STATUS_OK, NULL);
+		queue_wait_end(q, w, NULL);
 	} else if (q->failed) {
 		queue_fetch_raise(q, w);
 	} else {

@@ -57,7 +57,7 @@ void queue_lease_begin(struct queues *q, struct queue_lease *l, enum queue_item 
 	w->more = NULL;
 	w->lease = l;
 	l->wait = w;
-	queue_wait_end(q, w, STATUS_OK, NULL);
+	queue_wait_end(q, w, NULL);
 }
 
 void queue_lease_cancel(struct queues *q, struct queue_lease *l, enum queue_state becomes,
@@ -105,11 +105,12 @@ static void watchers_lease_over(struct queues *q, struct queue_lease *l)
 
 		link_del(x);
 		if (!w->is_over && !--w->left)
-			queue_wait_end(q, w, STATUS_OK, NULL);
+			queue_wait_end(q, w, NULL);
 	}
 }
 
-void queue_lease_end(struct queues *q, struct queue_lease *l, uint64_t now_ms)
+/* Ends the lease; the caller deals with its task, build or call. */
+static void lease_end(struct queues *q, struct queue_lease *l, uint64_t now_ms)
 {
 	struct queue_worker *k = l->worker;
 
@@ -140,7 +141,7 @@ static void lease_end_cancelled(struct queues *q, struct queue_lease *l, uint64_
 	enum queue_state becomes = l->becomes;
 	struct queue_err *why = TAKE_PTR(l->why);
 
-	queue_lease_end(q, l, now_ms);
+	lease_end(q, l, now_ms);
 	if (t)
 		queue_task_over(q, t, becomes, NULL, why, now_ms);
 	else
@@ -152,7 +153,7 @@ static void lease_requeue(struct queues *q, struct queue_lease *l, uint64_t now_
 {
 	struct queue_task *t = l->task;
 
-	queue_lease_end(q, l, now_ms);
+	lease_end(q, l, now_ms);
 	if (queue_deaths_reached(q, t)) {
 		queue_task_fail(q, t, queue_deaths_err(q, t), now_ms);
 		return;
@@ -188,7 +189,7 @@ void queue_lease_lost(struct queues *q, struct queue_lease *l, uint64_t now_ms)
 			l->member->lease = NULL;
 		break;
 	}
-	queue_lease_end(q, l, now_ms);
+	lease_end(q, l, now_ms);
 }
 
 /* The active lease with this number, which holder is about to end; or NULL. */
@@ -237,7 +238,7 @@ static void chore_ends(struct queues *q, struct queue_lease *l, struct queue_blo
 	}
 	free(value);
 	queue_err_unref(err);
-	queue_lease_end(q, l, now_ms);
+	lease_end(q, l, now_ms);
 	queue_fail_hopeless(q, now_ms);
 }
 
@@ -286,10 +287,10 @@ enum status queue_finish(struct queues *q, void *holder, int64_t lease,
 	if (t && !queue_task_fits(q, t, value->len)) {
 		free(v);
 		err = no_room_err(q, l, value->len);
-		queue_lease_end(q, l, now_ms);
+		lease_end(q, l, now_ms);
 		queue_task_fail(q, t, err, now_ms);
 	} else if (t) {
-		queue_lease_end(q, l, now_ms);
+		lease_end(q, l, now_ms);
 		queue_note(q, QUEUE_REC_SUCCEED, (int64_t)t->id, NULL);
 		queue_task_over(q, t, QUEUE_SUCCEEDED, v, NULL, now_ms);
 	} else {
@@ -327,7 +328,7 @@ enum status queue_fail(struct queues *q, void *holder, int64_t lease, const stru
 		queue_err_unref(err);
 		lease_requeue(q, l, now_ms);
 	} else if (t) {
-		queue_lease_end(q, l, now_ms);
+		lease_end(q, l, now_ms);
 		queue_task_fail(q, t, err, now_ms);
 	} else {
 		chore_ends(q, l, NULL, err, now_ms);

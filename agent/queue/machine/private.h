@@ -267,9 +267,9 @@ struct queue_resource {
 	char name[QUEUE_NAME_MAX + 1];
 };
 
-struct queue_member {		 /* a worker's part of a call */
-	struct queue_link link;	 /* in its worker's list until the worker has answered */
-	struct queue_call *call; /* NULL: the call is over */
+struct queue_member {		/* a worker's part of a call */
+	struct queue_link link; /* in its worker's list until the worker has answered */
+	struct queue_call *call;
 	struct queue_lease *lease;
 	int worker;
 	bool answered;
@@ -392,9 +392,10 @@ void queue_settle(struct queues *q, uint64_t now_ms);
 bool queue_wait_begin(struct queues *q, struct queue_wait *w, enum queue_wait_kind kind);
 /* Sets the deadline of a wait, unless it is over; one whose deadline has passed is over then. */
 void queue_wait_park(struct queues *q, struct queue_wait *w, uint64_t deadline_ms, uint64_t now_ms);
-/* err: takes the reference; may be NULL. */
-void queue_wait_end(
-	struct queues *q, struct queue_wait *w, enum status status, struct queue_err *err);
+/* Ends a wait: with an error, which it takes, or (NULL) with OK. A submit that has accepted tasks
+ * ends with OK, whatever the reason. */
+void queue_wait_end(struct queues *q, struct queue_wait *w, struct queue_err *err);
+/* The same for an error without memory of its own. */
 void queue_wait_end_text(
 	struct queues *q, struct queue_wait *w, enum status status, const char *text);
 void queue_watch_end(struct queue_watch *watches, size_t n);
@@ -451,11 +452,11 @@ static inline bool queue_task_is_over(const struct queue_task *t)
 int64_t queue_task_limit(const struct queue_task *t);
 
 /* submit.c */
-void queue_room(struct queues *q, uint64_t now_ms);
-void queue_check(struct queues *q, struct queue *of);
-/* Ends a submit whose time is over, or for another reason; accepted tasks stay. */
-void queue_submit_end(
-	struct queues *q, struct queue_wait *w, enum status status, struct queue_err *err);
+/* Continues the submits that wait for room. */
+void queue_submits_go_on(struct queues *q, uint64_t now_ms);
+/* After a change in a queue: continues or ends the waits in it. */
+void queue_waits_go_on(struct queues *q, struct queue *of);
+/* Ends a submit whose time is over. */
 void queue_submit_late(struct queues *q, struct queue_wait *w);
 /* Its queue has failed, and this exempt submit waits: ends it at once. */
 void queue_submit_exempt(struct queues *q, struct queue_wait *w);
@@ -509,8 +510,6 @@ void queue_lease_cancel(struct queues *q, struct queue_lease *l, enum queue_stat
 /* Cancels the lease because its task fails. That may become the queue's error. Takes err. */
 void queue_lease_fail(
 	struct queues *q, struct queue_lease *l, struct queue_err *err, uint64_t now_ms);
-/* Ends the lease; the caller deals with its task, build or call. */
-void queue_lease_end(struct queues *q, struct queue_lease *l, uint64_t now_ms);
 /* Ends the lease as when its holder or its process is gone. */
 void queue_lease_lost(struct queues *q, struct queue_lease *l, uint64_t now_ms);
 void queue_lease_due(struct queues *q, struct queue_lease *l, uint64_t now_ms);

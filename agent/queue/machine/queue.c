@@ -87,7 +87,7 @@ bool queue_wait_begin(struct queues *q, struct queue_wait *w, enum queue_wait_ki
 	};
 	if (!q->stopped)
 		return true;
-	queue_wait_end(q, w, q->stop->code, queue_err_ref(q->stop));
+	queue_wait_end(q, w, queue_err_ref(q->stop));
 	return false;
 }
 
@@ -147,11 +147,19 @@ static void wait_take_out(struct queues *q, struct queue_wait *w)
 	w->of = NULL;
 }
 
-void queue_wait_end(
-	struct queues *q, struct queue_wait *w, enum status status, struct queue_err *err)
+static bool has_accepted(const struct queue_wait *w)
 {
+	return w->kind == QUEUE_WAIT_SUBMIT && w->accepted;
+}
+
+void queue_wait_end(struct queues *q, struct queue_wait *w, struct queue_err *err)
+{
+	if (has_accepted(w)) {
+		queue_err_unref(err);
+		err = NULL;
+	}
 	wait_take_out(q, w);
-	w->status = status;
+	w->status = err ? err->code : STATUS_OK;
 	w->of = err;
 	w->text = err ? err->message : "";
 	w->is_over = true;
@@ -161,7 +169,10 @@ void queue_wait_end(
 void queue_wait_end_text(
 	struct queues *q, struct queue_wait *w, enum status status, const char *text)
 {
-	queue_wait_end(q, w, status, NULL);
+	queue_wait_end(q, w, NULL);
+	if (has_accepted(w))
+		return;
+	w->status = status;
 	w->text = text;
 }
 
@@ -237,7 +248,7 @@ static void waits_close(struct queues *q)
 	if (!q->closed || queue_live(q->n))
 		return;
 	while ((w = LINK_FIRST(&q->idle, struct queue_wait, over)))
-		queue_wait_end(q, w, STATUS_OK, NULL);
+		queue_wait_end(q, w, NULL);
 }
 
 /* Notes since when there are tasks, and no worker has or asks for any. */
@@ -261,13 +272,13 @@ void queue_settle(struct queues *q, uint64_t now_ms)
 		return;
 	q->settling = true;
 	do {
-		queue_room(q, now_ms);
+		queue_submits_go_on(q, now_ms);
 		if (q->hopeless_due)
 			queue_fail_hopeless(q, now_ms);
 		of = LINK_FIRST(&q->dirty, struct queue, dirty);
 		if (of) {
 			link_del(&of->dirty);
-			queue_check(q, of);
+			queue_waits_go_on(q, of);
 		}
 	} while (of);
 	waits_close(q);
@@ -295,7 +306,8 @@ void queue_close(struct queues *q, uint64_t now_ms)
 			struct queue_wait *w = container_of(m, struct queue_wait, link);
 
 			if (w->kind == QUEUE_WAIT_SUBMIT)
-				queue_submit_end(q, w, STATUS_FAILED_PRECONDITION, NULL);
+				queue_wait_end_text(
+					q, w, STATUS_FAILED_PRECONDITION, "the queues are closed");
 		}
 	}
 	queue_settle(q, now_ms);
@@ -311,10 +323,7 @@ static void waits_stop(struct queues *q, struct queue_link *list)
 	{
 		struct queue_wait *w = container_of(l, struct queue_wait, link);
 
-		if (w->kind == QUEUE_WAIT_SUBMIT)
-			queue_submit_end(q, w, q->stop->code, queue_err_ref(q->stop));
-		else
-			queue_wait_end(q, w, q->stop->code, queue_err_ref(q->stop));
+		queue_wait_end(q, w, queue_err_ref(q->stop));
 	}
 }
 

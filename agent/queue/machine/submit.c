@@ -42,9 +42,14 @@ static struct queue_err *full_err(const struct queues *q, enum limit l, size_t b
 		bytes, q->bytes, q->opt.bytes);
 }
 
+static struct queue_err *no_memory_err(void)
+{
+	return queue_err_printf(STATUS_RESOURCE_EXHAUSTED, -1, -1, "no memory");
+}
+
 /* Accepts one task, or returns why not. */
-static enum status submit_accept(struct queues *q, struct queue_wait *w, const struct queue_new *n,
-	uint64_t now_ms, struct queue_err **ret_err)
+static struct queue_err *submit_accept(
+	struct queues *q, struct queue_wait *w, const struct queue_new *n, uint64_t now_ms)
 {
 	struct queue_set *set;
 	struct queue_lane *lane;
@@ -52,23 +57,20 @@ static enum status submit_accept(struct queues *q, struct queue_wait *w, const s
 	const char *which = "";
 	enum status s = queue_set_find(q, n->needs, n->n_needs, &set, &which);
 
-	if (s == STATUS_NOT_FOUND) {
-		*ret_err = queue_err_printf(s, -1, -1, "there is no resource %s", which);
-		return s;
-	}
-	*ret_err = NULL;
+	if (s == STATUS_NOT_FOUND)
+		return queue_err_printf(s, -1, -1, "there is no resource %s", which);
 	if (s != STATUS_OK || q->next_task > QUEUE_TASK_MAX)
-		return STATUS_RESOURCE_EXHAUSTED;
+		return no_memory_err();
 	lane = queue_lane_get(q, w->of, set);
 	if (!lane) {
 		queue_set_drop(q, set);
-		return STATUS_RESOURCE_EXHAUSTED;
+		return no_memory_err();
 	}
 	t = queue_task_new(q, lane, q->next_task, n);
 	if (!t) {
 		if (!lane->n && set->mask)
 			queue_lane_put(q, lane);
-		return STATUS_RESOURCE_EXHAUSTED;
+		return no_memory_err();
 	}
 	if (!w->accepted)
 		w->first = q->next_task;
@@ -77,7 +79,7 @@ static enum status submit_accept(struct queues *q, struct queue_wait *w, const s
 	q->hopeless_due |= set->hopeless;
 	queue_note(q, QUEUE_REC_SUBMIT, (int64_t)t->id, NULL);
 	queue_task_enqueue(q, t, now_ms);
-	return STATUS_OK;
+	return NULL;
 }
 
 /* Accepts as many tasks as there is room for. False: the submit must wait. */
@@ -85,54 +87,32 @@ static bool submit_go_on(struct queues *q, struct queue_wait *w, uint64_t now_ms
 {
 	const struct queue_new *tasks = w->more;
 	struct queue_err *err = NULL;
-	enum status s;
 
-	while (w->accepted < w->n) {
+	while (!err && w->accepted < w->n) {
 		const struct queue_new *n = &tasks[w->accepted];
 		enum limit l = limit_reached(q, n);
 
-		if (l == MAX)
+		if (l == ROOM) {
+			err = submit_accept(q, w, n, now_ms);
+			continue;
+		}
+		/* Only a release makes room for results and bytes, and there may never be one. */
+		if (l == MAX ||
+			(queue_live(q->n) && !(l == BYTES && n->payload.len > q->opt.bytes)))
 			return false;
-		if (l != ROOM) {
-			/* Only a release makes room, and there may never be one. */
-			if (queue_live(q->n) && !(l == BYTES && n->payload.len > q->opt.bytes))
-				return false;
-			queue_submit_end(
-				q, w, STATUS_RESOURCE_EXHAUSTED, full_err(q, l, n->payload.len));
-			return true;
-		}
-		s = submit_accept(q, w, n, now_ms, &err);
-		if (s != STATUS_OK) {
-			queue_submit_end(q, w, s, err);
-			return true;
-		}
+		err = full_err(q, l, n->payload.len);
 	}
-	queue_wait_end(q, w, STATUS_OK, NULL);
+	queue_wait_end(q, w, err);
 	return true;
 }
 
-void queue_room(struct queues *q, uint64_t now_ms)
+void queue_submits_go_on(struct queues *q, uint64_t now_ms)
 {
 	struct queue_wait *w;
 
 	while ((w = LINK_FIRST(&q->room, struct queue_wait, over)))
 		if (!submit_go_on(q, w, now_ms))
 			break;
-}
-
-void queue_submit_end(
-	struct queues *q, struct queue_wait *w, enum status status, struct queue_err *err)
-{
-	if (w->accepted) {
-		queue_err_unref(err);
-		queue_wait_end(q, w, STATUS_OK, NULL);
-	} else if (err) {
-		queue_wait_end(q, w, status, err);
-	} else if (status == STATUS_FAILED_PRECONDITION) {
-		queue_wait_end_text(q, w, status, "the queues are closed");
-	} else {
-		queue_wait_end_text(q, w, status, "no memory");
-	}
 }
 
 void queue_submit_late(struct queues *q, struct queue_wait *w)
@@ -154,14 +134,14 @@ void queue_submit_late(struct queues *q, struct queue_wait *w)
 		n = (const struct queue_new *)first->more + first->accepted;
 		err = full_err(q, limit_reached(q, n), n->payload.len);
 	}
-	queue_submit_end(q, w, STATUS_RESOURCE_EXHAUSTED, err);
+	queue_wait_end(q, w, err);
 }
 
 void queue_submit_exempt(struct queues *q, struct queue_wait *w)
 {
 	const struct queue *of = w->of;
 
-	queue_submit_end(q, w, STATUS_CANCELLED,
+	queue_wait_end(q, w,
 		queue_err_printf(
 			STATUS_CANCELLED, -1, -1, "the queue has failed: %s", of->error->message));
 }
@@ -231,7 +211,7 @@ static bool submit_refused(struct queues *q, struct queue_wait *w, const char *q
 	if (!e)
 		e = unknown_err(q, tasks, n);
 	if (e)
-		queue_wait_end(q, w, e->code, e);
+		queue_wait_end(q, w, e);
 	return e != NULL;
 }
 
@@ -300,7 +280,7 @@ static void join_begin(struct queues *q, struct queue_wait *w, const char *queue
 	if (of)
 		of->outside |= w->outside;
 	if (!of || (!of->error && !queue_live(of->n))) {
-		queue_wait_end(q, w, STATUS_OK, NULL);
+		queue_wait_end(q, w, NULL);
 		return;
 	}
 	if (done && !of->error) {
@@ -339,7 +319,7 @@ void queue_raise(struct queues *q, struct queue_wait *w, struct queue_err *e)
 		w->forgotten = w->accepted;
 		w->accepted = 0;
 	}
-	queue_wait_end(q, w, e->code, queue_err_ref(e));
+	queue_wait_end(q, w, queue_err_ref(e));
 }
 
 static void raise_all(struct queues *q, struct queue *of, struct queue_err *e)
@@ -352,8 +332,7 @@ static void raise_all(struct queues *q, struct queue *of, struct queue_err *e)
 	}
 }
 
-/* After a change in a queue: continues the waits that can go on. */
-void queue_check(struct queues *q, struct queue *of)
+void queue_waits_go_on(struct queues *q, struct queue *of)
 {
 	struct queue_link *l, *tmp;
 
@@ -371,7 +350,7 @@ void queue_check(struct queues *q, struct queue *of)
 			struct queue_wait *w = container_of(l, struct queue_wait, link);
 
 			if (w->kind == QUEUE_WAIT_JOIN)
-				queue_wait_end(q, w, STATUS_OK, NULL);
+				queue_wait_end(q, w, NULL);
 		}
 	}
 	LINK_FOREACH(l, tmp, &of->waits)

@@ -267,7 +267,7 @@ static bool work_refused(struct queues *q, struct queue_wait *w, int worker)
 	} else if (!k->alive && k->known) {
 		queue_wait_end_text(q, w, STATUS_CANCELLED, "its process is gone");
 	} else if (q->opt.slots > 0 && k->n_leases + k->n_waits >= (size_t)q->opt.slots) {
-		queue_wait_end(q, w, STATUS_RESOURCE_EXHAUSTED,
+		queue_wait_end(q, w,
 			queue_err_printf(STATUS_RESOURCE_EXHAUSTED, -1, -1,
 				"the worker has all of its %d slots (queue.slots)", q->opt.slots));
 	}
