@@ -59,9 +59,9 @@ static inline void work_begins(void)
 	queue_hears(work_fd, "Work", "");
 }
 
-#define ITEM(lease, task, more)                                                               \
-	"'item':{'kind':'task','lease':" lease ",'task':" task more ",'index':3,'attempt':1," \
-	"'attempt':0}"
+#define ITEM(lease, task, more)                                                             \
+	"'item':{'kind':'task','lease':" lease ",'task':" task more ",'index':3,'start':1," \
+	"'tries':0}"
 
 /* The same, with an item. */
 static inline void work_has(void)

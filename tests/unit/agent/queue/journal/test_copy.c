@@ -251,7 +251,7 @@ static void walk_step(unsigned what)
 	}
 }
 
-START_TEST(whoever_is_noted_has_what_answers_have_relied_on)
+START_TEST(a_noted_host_has_what_answers_rely_on)
 {
 	uint64_t left = 0;
 
@@ -289,7 +289,7 @@ int main(void)
 	tcase_add_test(t, a_file_that_replaces_another_goes_to_the_deputy_as_a_whole);
 	tcase_add_test(t, no_more_than_a_window_is_on_its_way);
 	tcase_add_test(t, a_deputy_cannot_have_what_was_not_sent);
-	tcase_add_test(t, whoever_is_noted_has_what_answers_have_relied_on);
+	tcase_add_test(t, a_noted_host_has_what_answers_rely_on);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -160,7 +160,7 @@ static const struct small deadly[] = {
 	{ { "cancel", do_cancel }, 0, 4 },
 	{ { "release", do_release }, 0, 0 },
 	{ { "crash", do_crash }, 0, 0 },
-	{ { "crash_anew", do_crash }, 0, 1 },
+	{ { "crash_rewritten", do_crash }, 0, 1 },
 };
 enum { DEADLY = sizeof(deadly) / sizeof(deadly[0]) };
 
