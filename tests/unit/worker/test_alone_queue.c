@@ -279,7 +279,7 @@ END_TEST
 
 static atomic_int worked;
 
-/* Echoes until it is told to stop. */
+/* Echoes until the test stops it. */
 static void echoes(struct worker *me)
 {
 	struct elasticd_queue_work *work = place();

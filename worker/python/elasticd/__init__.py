@@ -13,10 +13,10 @@
 It is a layer over libelasticd (see elasticd(3)) that needs nothing but Python's standard library. Outside
 elasticd init() gives a group of one, so that the same program runs by hand.
 
-Whatever waits for other workers (barrier(), kv.get(), leave(), Queue.fetch(), Queue.join() ...) takes a
+Calls that wait for other workers (barrier(), kv.get(), leave(), Queue.fetch(), Queue.join() ...) take a
 timeout in seconds. Where the program gives none it is DEFAULT_TIMEOUT, 600 seconds, after which
-DeadlineExceeded names the missing workers; timeout=None means no limit. Whatever waits for an event that may
-never come (tasks(), work(), wait_error(), events(), kv.watch()) has no limit unless the program sets one.
+DeadlineExceeded names the missing workers; timeout=None means no limit. Calls that wait for an event that may
+never come (tasks(), work(), wait_error(), events(), kv.watch()) have no limit unless the program sets one.
 
 Manager is for programs that start and watch jobs under elasticd: see elasticd.manager and, for asyncio,
 elasticd.aio. Workers do not need it, so it is imported at its first use.

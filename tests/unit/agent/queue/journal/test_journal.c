@@ -391,11 +391,11 @@ START_TEST(only_a_regular_file_is_opened)
 }
 END_TEST
 
-/* --- written anew -------------------------------------------------------------------------------
+/* --- rewritten ----------------------------------------------------------------------------------
  */
 
 /* Turns the loop until the new file has replaced the old one. */
-static void wait_anew(ino_t before)
+static void wait_for_rewrite(ino_t before)
 {
 	struct stat st;
 
@@ -464,7 +464,7 @@ START_TEST(garbage_is_removed_while_records_are_added)
 	ck_assert_int_gt(size_of(path), was + 1900 * 1200);
 	disk_go();
 	n_replaced = 0;
-	wait_anew(before);
+	wait_for_rewrite(before);
 	ck_assert_int_eq(n_replaced, 1);
 	journal_commit(j);
 	had = live;
@@ -487,7 +487,7 @@ START_TEST(the_next_agent_begins_with_a_short_file)
 	make_garbage();
 	must_reopen();
 	ck_assert_uint_eq(inode(), before);
-	wait_anew(before);
+	wait_for_rewrite(before);
 	ck_assert_int_lt(size_of(path), 110 * 1200);
 	must_reopen();
 	ck_assert_uint_eq(n_there, 100);
@@ -577,7 +577,7 @@ START_TEST(a_rewrite_helps_on_a_full_disk)
 	happen(QUEUE_REC_SUBMIT, 2, 1000);
 	journal_commit(j);
 	disk_go();
-	wait_anew(before);
+	wait_for_rewrite(before);
 	ck_assert_int_eq(journal_room(j, 1, &err), STATUS_OK);
 	ck_assert_str_eq(events, "journal-failed journal-written ");
 	limit_files(RLIM_INFINITY);
@@ -610,7 +610,7 @@ START_TEST(a_failing_disk_is_not_retried_at_once)
 	j->rewrite.not_before_ms = 0;
 	happen(QUEUE_REC_SUBMIT, 2, 10);
 	journal_commit(j);
-	wait_anew(before);
+	wait_for_rewrite(before);
 	ck_assert_int_eq(journal_room(j, 1, &err), STATUS_OK);
 	must_reopen();
 	ck_assert(tasks[1].there && tasks[2].there);
@@ -705,7 +705,7 @@ START_TEST(a_record_that_cannot_be_added_causes_a_rewrite)
 	big[sizeof(big) - 1] = '\0';
 	journal_add(j, &r);
 	ck_assert_int_eq(journal_room(j, 1, &err), STATUS_RESOURCE_EXHAUSTED);
-	wait_anew(before);
+	wait_for_rewrite(before);
 	ck_assert_int_eq(journal_room(j, 1, &err), STATUS_OK);
 	must_reopen();
 	ck_assert(tasks[4].there && tasks[5].there);
