@@ -177,7 +177,7 @@ static void puts_and_gives_up(struct worker *me)
 
 START_TEST(a_call_that_was_given_up_does_not_go_on)
 {
-	int anew;
+	int fresh;
 
 	handle_usr1(0);
 	elasticd_interruptible(h, 1);
@@ -185,11 +185,11 @@ START_TEST(a_call_that_was_given_up_does_not_go_on)
 	signal_until_ended(&w, 1);
 	agent_hears(fd, "Put", "'key':'k','value':'v'");
 	ck_assert_str_eq(agent_hear(fd), "");
-	anew = agent_greets();
-	agent_hears(anew, "Put", "'key':'k','value':'v'");
-	agent_answers(anew, "'revision':1");
+	fresh = agent_greets();
+	agent_hears(fresh, "Put", "'key':'k','value':'v'");
+	agent_answers(fresh, "'revision':1");
 	ck_assert_int_eq(worker_end(&w), 0);
-	close(anew);
+	close(fresh);
 }
 END_TEST
 #endif
