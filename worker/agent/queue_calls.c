@@ -6,13 +6,10 @@
 #include "worker/base/pool.h"
 #include "worker/base/waiting.h"
 
+#include "common/base/random.h"
 #include "common/text/json.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 /* --- queues without a name */
 
@@ -53,12 +50,11 @@ static enum elasticd_status keeper_new(struct elasticd_queue *q, struct keeper *
 
 enum elasticd_status own_queue_open(struct elasticd_queue *q)
 {
-	uint64_t n;
-	enum elasticd_status status = random_number(&n);
+	static const char prefix[] = "own-";
 
-	if (status)
-		return status;
-	snprintf(q->name, sizeof(q->name), "own-%016" PRIx64, n);
+	strcpy(q->name, prefix);
+	if (random_hex(q->name + strlen(prefix), 16) < 0)
+		return fail_random();
 	return keeper_new(q, &q->keeper);
 }
 

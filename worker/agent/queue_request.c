@@ -7,7 +7,6 @@
 
 #include "common/base/hash_chain.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,28 +32,19 @@ static uint64_t request_key(const struct params *a)
 	return chain_hash(params_members(a), params_length(a)) ^ (uint64_t)getpid();
 }
 
-enum elasticd_status random_number(uint64_t *ret)
-{
-	if (getrandom(ret, sizeof(*ret), 0) == (ssize_t)sizeof(*ret))
-		return ELASTICD_STATUS_OK;
-	return fail(ELASTICD_STATUS_INTERNAL, "cannot get a random number: %s", strerror(errno));
-}
-
 /* A call that goes on has the number that it had. */
 static enum elasticd_status request_number(const struct params *a, int64_t *ret)
 {
-	enum elasticd_status status = ELASTICD_STATUS_OK;
 	uint64_t key = request_key(a), n;
 
 	if (!numbered.number || numbered.key != key) {
-		status = random_number(&n);
-		if (status)
-			return status;
+		if (getrandom(&n, sizeof(n), 0) != (ssize_t)sizeof(n))
+			return fail_random();
 		numbered.key = key;
 		numbered.number = n >> 1 ? (int64_t)(n >> 1) : 1;
 	}
 	*ret = numbered.number;
-	return status;
+	return ELASTICD_STATUS_OK;
 }
 
 /* --- one try */

@@ -20,8 +20,6 @@ static inline size_t piece_of(size_t n)
 	return n < PIECE_TASKS ? n : PIECE_TASKS;
 }
 
-enum elasticd_status random_number(uint64_t *ret);
-
 struct queue_request {
 	const char *method;
 	struct params *params;		    /* its parameters; taken */

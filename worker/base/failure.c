@@ -113,6 +113,11 @@ enum elasticd_status fail_memory(void)
 	return fail(ELASTICD_STATUS_RESOURCE_EXHAUSTED, "out of memory");
 }
 
+enum elasticd_status fail_random(void)
+{
+	return fail(ELASTICD_STATUS_INTERNAL, "cannot get a random number");
+}
+
 enum elasticd_status fail_malformed(void)
 {
 	return fail(ELASTICD_STATUS_INTERNAL, "the agent's answer is malformed");

@@ -36,6 +36,8 @@ struct queue_error_parts {
 enum elasticd_status fail_queue(const struct queue_error_parts *e);
 
 enum elasticd_status fail_memory(void);
+/* The kernel gives no random number. */
+enum elasticd_status fail_random(void);
 /* The agent's answer is not what it should be. */
 enum elasticd_status fail_malformed(void);
 /* The one of these two that a negative errno of a reading function means. */

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/base/waiting.h"
 
+#include "common/base/clock.h"
+
 #include <signal.h>
 #include <stddef.h>
-#include <time.h>
 
 int64_t clock_ms(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
+	return (int64_t)monotonic_ms();
 }
 
 int64_t clock_end(int timeout_ms)
