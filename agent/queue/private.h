@@ -52,9 +52,8 @@ TAILQ_HEAD(dispatch_listings, dispatch_listing);
 LIST_HEAD(dispatch_all, dispatch_wait);
 
 enum {
-	DISPATCH_ANSWER_BYTES = 4 << 20, /* a list ends with the element that exceeds it */
-	DISPATCH_LONG_BYTES = 4096,	 /* longer answers count as unread for their worker */
-	DISPATCH_SPARE = 64,
+	DISPATCH_ANSWER_BYTES = 4 << 20,    /* a list ends with the element that exceeds it */
+	DISPATCH_LONG_BYTES = 4096,	    /* longer answers count as unread for their worker */
 	DISPATCH_TEXT_KEPT = 1 << 20,	    /* memory of an answer that stays for the next one */
 	DISPATCH_WAITING_BYTES = 256 << 20, /* of all waiting calls together */
 };
@@ -109,9 +108,7 @@ struct dispatch {
 	struct json_writer text;	    /* the answer that is being written; its memory stays */
 	size_t waiting_bytes;		    /* of calls that wait for room */
 	uint64_t now_ms;		    /* the time of the present step */
-	LIST_HEAD(, dispatch_wait) spare;   /* memory for the next ones */
-	int n_spare;
-	bool running, again; /* in dispatch_run(); it was called again from inside */
+	bool running, again;		    /* in dispatch_run(); it was called again from inside */
 	struct queue_order order;
 };
 
@@ -200,8 +197,6 @@ int dispatch_wait_begun(struct dispatch_wait *x);
 int dispatch_wait_begun_by(struct dispatch_wait *x, int64_t own);
 /* Answers x, which is over, and frees it. */
 void dispatch_wait_over(struct dispatch_wait *x);
-/* Frees the spare ones. */
-void dispatch_waits_free(struct dispatch *d);
 /* Reads the time, and sets d->now_ms for the answers. */
 uint64_t dispatch_now(struct dispatch *d);
 /* From d->now_ms; negative timeout_ms: none. */

@@ -151,7 +151,6 @@ static void dispatch_free(struct supervisor *sv)
 	loop_timer_free(d->timer);
 	loop_timer_free(d->retry_timer);
 	json_writer_fini(&d->text);
-	dispatch_waits_free(d);
 	free(d);
 }
 

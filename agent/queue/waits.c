@@ -7,18 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct dispatch_wait *wait_alloc(struct dispatch *d)
-{
-	struct dispatch_wait *x = LIST_FIRST(&d->spare);
-
-	if (!x)
-		return calloc(1, sizeof(*x));
-	LIST_REMOVE(x, all);
-	d->n_spare--;
-	memset(x, 0, sizeof(*x));
-	return x;
-}
-
 void dispatch_wait_drop(struct dispatch_wait *x)
 {
 	struct dispatch *d = x->d;
@@ -28,12 +16,7 @@ void dispatch_wait_drop(struct dispatch_wait *x)
 	free(x->ids);
 	free(x->many);
 	free(x->kept);
-	if (d->n_spare < DISPATCH_SPARE) {
-		LIST_INSERT_HEAD(&d->spare, x, all);
-		d->n_spare++;
-	} else {
-		free(x);
-	}
+	free(x);
 }
 
 static void wait_gone(void *arg)
@@ -56,7 +39,7 @@ struct dispatch_wait *dispatch_wait_new(
 		sharing_fail(call, STATUS_CANCELLED, "%s", d->stopping);
 		return NULL;
 	}
-	x = wait_alloc(d);
+	x = calloc(1, sizeof(*x));
 	if (!x) {
 		dispatch_no_memory(call);
 		return NULL;
@@ -130,16 +113,6 @@ void dispatch_wait_over(struct dispatch_wait *x)
 		x->answer(x);
 	queue_wait_fini(d->q, &x->wait, d->now_ms);
 	dispatch_wait_drop(x);
-}
-
-void dispatch_waits_free(struct dispatch *d)
-{
-	struct dispatch_wait *x;
-
-	while ((x = LIST_FIRST(&d->spare))) {
-		LIST_REMOVE(x, all);
-		free(x);
-	}
 }
 
 static void wait_cancel(struct dispatch_wait *x, const char *why)

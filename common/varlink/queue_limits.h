@@ -6,7 +6,9 @@
  * the library for workers, which refuses early.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 enum {
 	QUEUE_NAME_MAX = 64,	   /* bytes of a queue's or resource's name: [A-Za-z0-9_.-] */
@@ -19,6 +21,15 @@ enum {
 	QUEUE_RESOURCES_MAX = 64,  /* resources at once */
 	QUEUE_CALLS_MAX = 1024,	   /* calls at once */
 };
+
+/* Whether a queue or a resource may have this name. */
+static inline bool queue_name_ok(const char *name, bool may_be_empty)
+{
+	size_t n = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+				"0123456789_.-");
+
+	return !name[n] && n <= QUEUE_NAME_MAX && (n || may_be_empty);
+}
 
 /* Numbers of tasks and leases: all up to this are exact in JSON. */
 #define QUEUE_TASK_MAX (INT64_C(1) << 53)

@@ -12,14 +12,10 @@
 
 static enum elasticd_status check_name(const char *what, const char *name, bool empty)
 {
-	static const char chars[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-				    "_.-";
-	size_t len = name ? strlen(name) : 0;
-
 	if (!name)
 		return fail(
 			ELASTICD_STATUS_INVALID_ARGUMENT, "%s: expected a name, got NULL", what);
-	if (len > QUEUE_NAME_MAX || (!len && !empty) || strspn(name, chars) != len)
+	if (!queue_name_ok(name, empty))
 		return fail(ELASTICD_STATUS_INVALID_ARGUMENT,
 			"%s: expected %d to %d of A-Z a-z 0-9 _ . -, got \"%.70s\"", what, !empty,
 			QUEUE_NAME_MAX, name);

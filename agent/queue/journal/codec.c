@@ -338,6 +338,11 @@ static void get_content(struct reader *r, unsigned parts, struct journal_decoded
 	q->flag = parts & PART_FLAG;
 }
 
+size_t journal_content_length(const char *frame)
+{
+	return load32(frame);
+}
+
 /* The content's length; 0 if the frame or its checksum is wrong. */
 static size_t check_frame(const char *data, size_t len)
 {
@@ -345,7 +350,7 @@ static size_t check_frame(const char *data, size_t len)
 
 	if (len < JOURNAL_FRAME_BYTES)
 		return 0;
-	n = load32(data);
+	n = journal_content_length(data);
 	if (n < 2 || n > JOURNAL_CONTENT_MAX || n > len - JOURNAL_FRAME_BYTES)
 		return 0;
 	if (load32(data + 4) != crc32_add(crc32_add(0, data, 4), data + JOURNAL_FRAME_BYTES, n))

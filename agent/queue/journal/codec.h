@@ -33,6 +33,10 @@ struct journal_buffer {
 };
 void journal_buffer_fini(struct journal_buffer *b);
 
+/* The length of the content that a frame of JOURNAL_FRAME_BYTES names, whether or not that is
+ * right. */
+size_t journal_content_length(const char *frame);
+
 /* Appends a whole record. worker: the name of r->error.worker, or NULL. Returns 0,
  * or -ENOMEM or -E2BIG with b unchanged. */
 _must_check_ int journal_encode(

@@ -70,19 +70,19 @@ static int reading_restore(struct reading *r)
 /* The length of a broken record, if a valid one follows it; else 0. */
 static size_t broken_length(struct reading *r)
 {
-	const unsigned char *at = (const unsigned char *)r->window + r->begin;
+	const char *at = r->window + r->begin;
 	size_t left = r->end - r->begin, n, next;
 
 	if (left < JOURNAL_FRAME_BYTES)
 		return 0;
-	n = (size_t)at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24;
+	n = journal_content_length(at);
 	if (n > JOURNAL_CONTENT_MAX || n + JOURNAL_FRAME_BYTES > left) {
 		/* The end of the file is shorter than this record: it was cut off. */
 		r->cut = n >= 2 && n <= JOURNAL_CONTENT_MAX;
 		return 0;
 	}
 	n += JOURNAL_FRAME_BYTES;
-	if (n == left || journal_decode((const char *)at + n, left - n, &r->record, &next) > 0)
+	if (n == left || journal_decode(at + n, left - n, &r->record, &next) > 0)
 		return n;
 	return 0;
 }

@@ -34,14 +34,6 @@ bool queue_bytes_ok(const struct queue_bytes *b)
 	       (!b->format || strnlen(b->format, QUEUE_FORMAT_MAX + 1) <= QUEUE_FORMAT_MAX);
 }
 
-bool queue_name_ok(const char *name, bool may_be_empty)
-{
-	size_t n = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-				"0123456789_.-");
-
-	return !name[n] && n <= QUEUE_NAME_MAX && (n || may_be_empty);
-}
-
 /* The length at which text is cut: at most max, between characters. */
 static size_t text_cut(const char *text, size_t max)
 {

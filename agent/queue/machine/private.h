@@ -110,7 +110,6 @@ struct queue_blob {
 struct queue_blob *queue_blob_new(const struct queue_bytes *b);
 struct queue_bytes queue_blob_bytes(const struct queue_blob *b);
 bool queue_bytes_ok(const struct queue_bytes *b);
-bool queue_name_ok(const char *name, bool may_be_empty);
 
 struct queue_err {
 	unsigned refs; /* 0: static, used when there is no memory */
