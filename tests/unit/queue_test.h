@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ASKS = 64, TOLD = 64 };
+enum { CALLERS = 64, ORDERS = 64 };
 #define EVER UINT64_MAX
 
-struct ask {
+struct caller {
 	struct queue_wait w;
 	bool used, over;
 };
@@ -24,12 +24,20 @@ struct ask {
 static struct queues *q;
 static struct queue_options opt;
 static uint64_t now;
-static struct ask asks[ASKS];
-static int n_asks;
-static char told[TOLD][640];
-static int n_told;
+static struct caller callers[CALLERS];
+static int n_callers;
+static char orders[ORDERS][640];
+static int n_orders;
 static char holders[8]; /* connections: the first one of worker i is the i-th */
 static struct queue_item_view item;
+
+/* Makes a machine with the options in opt. */
+static inline void begin(void)
+{
+	n_callers = n_orders = 0;
+	memset(callers, 0, sizeof(callers));
+	ck_assert_int_eq(queues_new(&opt, &q), 0);
+}
 
 static inline void setup(void)
 {
@@ -40,16 +48,14 @@ static inline void setup(void)
 		.blame_window_ms = -1,
 		.stall_ms = -1 };
 	now = 1000;
-	n_asks = n_told = 0;
-	memset(asks, 0, sizeof(asks));
-	ck_assert_int_eq(queues_new(&opt, &q), 0);
+	begin();
 }
 
 static inline void teardown(void)
 {
-	for (int i = 0; i < n_asks; i++)
-		if (asks[i].used)
-			queue_wait_fini(q, &asks[i].w, now);
+	for (int i = 0; i < n_callers; i++)
+		if (callers[i].used)
+			queue_wait_fini(q, &callers[i].w, now);
 	q = queues_free(q);
 }
 
@@ -57,79 +63,83 @@ static inline void teardown(void)
 static inline void again(void)
 {
 	teardown();
-	n_asks = n_told = 0;
-	memset(asks, 0, sizeof(asks));
-	ck_assert_int_eq(queues_new(&opt, &q), 0);
+	begin();
 }
 
 /* Takes all orders of the machine: keeps them as "what event text". */
 static inline void drain(void)
 {
-	static const char *const names[] = { "", "cancel", "kill", "tell", "stall", "record",
-		"dump" };
+	static const char *const names[] = {
+		[QUEUE_ORDER_CANCEL] = "cancel",
+		[QUEUE_ORDER_KILL] = "kill",
+		[QUEUE_ORDER_EVENT] = "event",
+		[QUEUE_ORDER_STALL] = "stall",
+		[QUEUE_ORDER_RECORD_LOST] = "rewrite",
+		[QUEUE_ORDER_STALE] = "stale",
+	};
 	struct queue_order d;
 	struct queue_wait *w;
 
 	while (queue_next_order(q, &d)) {
-		if (d.what == QUEUE_ORDER_RECORD || n_told == TOLD)
+		if (d.what == QUEUE_ORDER_RECORD || n_orders == ORDERS)
 			continue;
-		snprintf(told[n_told++], sizeof(told[0]), "%s %d %s%s%s", names[d.what], d.worker,
-			d.event, d.event[0] ? ": " : "", d.text);
+		snprintf(orders[n_orders++], sizeof(orders[0]), "%s %d %s%s%s", names[d.what],
+			d.worker, d.event, d.event[0] ? ": " : "", d.text);
 	}
 	while ((w = queue_over(q)))
-		((struct ask *)w->arg)->over = true;
+		((struct caller *)w->arg)->over = true;
 }
 
 /* Checks that the machine has ordered this since the last check. */
-static inline void tells(const char *text)
+static inline void ordered(const char *text)
 {
 	drain();
-	for (int i = 0; i < n_told; i++)
-		if (strcmp(told[i], text) == 0) {
-			n_told = 0;
+	for (int i = 0; i < n_orders; i++)
+		if (strcmp(orders[i], text) == 0) {
+			n_orders = 0;
 			return;
 		}
-	for (int i = 0; i < n_told; i++)
-		fprintf(stderr, "told: %s\n", told[i]);
-	ck_abort_msg("not told: %s", text);
+	for (int i = 0; i < n_orders; i++)
+		fprintf(stderr, "ordered: %s\n", orders[i]);
+	ck_abort_msg("not ordered: %s", text);
 }
 
-static inline void tells_nothing(void)
+static inline void ordered_nothing(void)
 {
 	drain();
-	if (n_told)
-		ck_abort_msg("told: %s", told[0]);
+	if (n_orders)
+		ck_abort_msg("ordered: %s", orders[0]);
 }
 
-static inline struct ask *ask(void)
+static inline struct caller *new_caller(void)
 {
-	struct ask *a = &asks[n_asks++];
+	struct caller *a = &callers[n_callers++];
 
-	ck_assert_int_le(n_asks, ASKS);
+	ck_assert_int_le(n_callers, CALLERS);
 	a->used = true;
 	a->w.arg = a;
 	return a;
 }
 
-static inline struct ask *asked(struct ask *a)
+static inline struct caller *begun(struct caller *a)
 {
 	drain();
 	return a;
 }
 
-static inline void gone_away(struct ask *a)
+static inline void gone_away(struct caller *a)
 {
 	queue_wait_fini(q, &a->w, now);
 	a->used = false;
 	drain();
 }
 
-static inline void waits(const struct ask *a)
+static inline void waits(const struct caller *a)
 {
 	ck_assert(!a->over);
 }
 
-static inline void ends(struct ask *a, enum status s, const char *text)
+static inline void ends(struct caller *a, enum status s, const char *text)
 {
 	drain();
 	ck_assert(a->over);
@@ -137,7 +147,7 @@ static inline void ends(struct ask *a, enum status s, const char *text)
 	ck_assert_int_eq(a->w.status, s);
 }
 
-static inline void is_ok(struct ask *a)
+static inline void is_ok(struct caller *a)
 {
 	ends(a, STATUS_OK, "");
 }
@@ -146,12 +156,12 @@ static inline void is_ok(struct ask *a)
 
 #define BYTES(text) ((struct queue_bytes){ text, strlen(text), "" })
 
-static inline struct ask *submit_to(const char *queue, const struct queue_new *n, uint64_t until)
+static inline struct caller *submit_to(const char *queue, const struct queue_new *n, uint64_t until)
 {
-	struct ask *a = ask();
+	struct caller *a = new_caller();
 
 	queue_submit(q, &a->w, queue, n, 1, false, until, now);
-	return asked(a);
+	return begun(a);
 }
 
 static const struct queue_new plain = { { "x", 1, "" }, NULL, 0, -1, false };
@@ -159,7 +169,7 @@ static const struct queue_new plain = { { "x", 1, "" }, NULL, 0, -1, false };
 /* Submits one task, which is accepted; returns its number. */
 static inline int64_t submit_as(const char *queue, const struct queue_new *n)
 {
-	struct ask *a = submit_to(queue, n, now);
+	struct caller *a = submit_to(queue, n, now);
 
 	is_ok(a);
 	ck_assert_uint_eq(a->w.accepted, 1);
@@ -180,49 +190,49 @@ static inline int64_t submit_needing(const char *resource)
 	return submit_as("", &n);
 }
 
-static inline struct ask *join_of(const char *queue, uint64_t until)
+static inline struct caller *join_of(const char *queue, uint64_t until)
 {
-	struct ask *a = ask();
+	struct caller *a = new_caller();
 
 	queue_join(q, &a->w, queue, until, now);
-	return asked(a);
+	return begun(a);
 }
 
-static inline struct ask *join(void)
+static inline struct caller *join(void)
 {
 	return join_of("", EVER);
 }
 
-static inline struct ask *done_of(const char *queue)
+static inline struct caller *done_of(const char *queue)
 {
-	struct ask *a = ask();
+	struct caller *a = new_caller();
 
 	queue_done(q, &a->w, queue, EVER, now);
-	return asked(a);
+	return begun(a);
 }
 
-static inline struct ask *fetch(int64_t task)
+static inline struct caller *fetch(int64_t task)
 {
-	struct ask *a = ask();
+	struct caller *a = new_caller();
 
 	queue_fetch(q, &a->w, &task, 1, false, EVER, now);
-	return asked(a);
+	return begun(a);
 }
 
-static inline struct ask *cancel(int64_t task, uint64_t until)
+static inline struct caller *cancel(int64_t task, uint64_t until)
 {
-	struct ask *a = ask();
+	struct caller *a = new_caller();
 
 	queue_cancel(q, &a->w, "", &task, 1, "enough", until, now);
-	return asked(a);
+	return begun(a);
 }
 
-static inline struct ask *cancel_all(const char *queue)
+static inline struct caller *cancel_all(const char *queue)
 {
-	struct ask *a = ask();
+	struct caller *a = new_caller();
 
 	queue_cancel(q, &a->w, queue, NULL, 0, NULL, EVER, now);
-	return asked(a);
+	return begun(a);
 }
 
 static inline void release(int64_t task, size_t n)
@@ -256,22 +266,22 @@ static inline void starts(int worker)
 	drain();
 }
 
-static inline struct ask *work_until(int worker, uint64_t until)
+static inline struct caller *work_until(int worker, uint64_t until)
 {
-	struct ask *a = ask();
+	struct caller *a = new_caller();
 
 	queue_work(q, &a->w, worker, &holders[worker], until, now);
-	return asked(a);
+	return begun(a);
 }
 
-/* The worker asks for work and waits. */
-static inline struct ask *work(int worker)
+/* The worker callers for work and waits. */
+static inline struct caller *work(int worker)
 {
 	return work_until(worker, EVER);
 }
 
 /* The lease that a worker got; see `item`. */
-static inline int64_t given(struct ask *a)
+static inline int64_t given(struct caller *a)
 {
 	drain();
 	ck_assert(a->over);
@@ -383,8 +393,8 @@ static inline void crashes(bool rewritten)
 	while (rewritten && queue_dump(q, &cursor, &r))
 		ck_assert_int_eq(queue_restore(written, &r), 0);
 	teardown();
-	n_asks = n_told = 0;
-	memset(asks, 0, sizeof(asks));
+	n_callers = n_orders = 0;
+	memset(callers, 0, sizeof(callers));
 	q = written;
 	written = NULL;
 }

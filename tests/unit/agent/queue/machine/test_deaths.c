@@ -25,9 +25,9 @@ START_TEST(a_death_after_a_lost_connection_counts_for_the_task)
 	takes(0, submit());
 	loses(&holders[0]);
 	is(1, "queued");
-	tells_nothing();
+	ordered_nothing();
 	dies(0, "was killed by SIGKILL");
-	tells("tell 0 put-back: task 1 is put back: worker 0 was killed by SIGKILL");
+	ordered("event 0 put-back: task 1 is put back: worker 0 was killed by SIGKILL");
 	is(1, "queued");
 	starts(1);
 	takes(1, 1);
@@ -40,7 +40,7 @@ END_TEST
 
 START_TEST(a_task_that_runs_elsewhere_fails_when_it_is_put_back)
 {
-	struct ask *other;
+	struct caller *other;
 
 	deaths(1, 1);
 	starts(0);
@@ -57,7 +57,7 @@ END_TEST
 
 START_TEST(a_second_worker_may_finish_the_task)
 {
-	struct ask *other;
+	struct caller *other;
 
 	deaths(1, 1);
 	starts(0);
@@ -79,7 +79,7 @@ START_TEST(a_worker_ended_on_purpose_dies_with_no_task)
 	takes(0, submit());
 	loses(&holders[0]);
 	queue_worker_gone(q, 0, "was ended", true, true, now);
-	tells("tell 0 put-back: task 1 is put back: worker 0 was ended");
+	ordered("event 0 put-back: task 1 is put back: worker 0 was ended");
 	is(1, "queued");
 	starts(0);
 	dies(0, "was killed");
@@ -149,14 +149,14 @@ END_TEST
 
 START_TEST(an_answer_to_an_earlier_lease_proves_nothing)
 {
-	struct ask *parked;
+	struct caller *parked;
 
 	deaths(3, 2);
 	starts(0);
 	takes(0, submit());
-	parked = ask();
+	parked = new_caller();
 	queue_work(q, &parked->w, 0, &holders[5], EVER, now);
-	asked(parked);
+	begun(parked);
 	loses(&holders[0]);
 	given(parked); /* the same task: the worker asked for it before */
 	ck_assert_int_eq(item.task, 1);
@@ -236,7 +236,7 @@ END_TEST
 
 START_TEST(deaths_of_tasks_that_run_elsewhere_survive_the_agent)
 {
-	struct ask *other;
+	struct caller *other;
 
 	deaths(1, 1);
 	starts(0);

@@ -67,7 +67,7 @@ END_TEST
 
 START_TEST(a_loss_reported_to_a_worker_stays_for_clients_outside)
 {
-	struct ask *parked;
+	struct caller *parked;
 
 	outside_submits("a");
 	parked = join_of("a", EVER);
@@ -84,13 +84,13 @@ END_TEST
 
 START_TEST(one_waiting_client_outside_gets_the_loss_for_all)
 {
-	struct ask *parked[2] = { ask(), ask() };
+	struct caller *parked[2] = { new_caller(), new_caller() };
 
 	outside_submits("a");
 	parked[1]->w.outside = true;
 	for (int i = 0; i < 2; i++) {
 		queue_join(q, &parked[i]->w, "a", EVER, now);
-		asked(parked[i]);
+		begun(parked[i]);
 	}
 	all_fail();
 	for (int i = 0; i < 2; i++)
@@ -100,19 +100,19 @@ START_TEST(one_waiting_client_outside_gets_the_loss_for_all)
 }
 END_TEST
 
-static struct ask *fetches(int64_t task, bool outside)
+static struct caller *fetches(int64_t task, bool outside)
 {
-	struct ask *a = ask();
+	struct caller *a = new_caller();
 
 	a->w.outside = outside;
 	queue_fetch(q, &a->w, &task, 1, false, EVER, now);
-	return asked(a);
+	return begun(a);
 }
 
 START_TEST(a_loss_reported_by_a_fetch_is_not_reported_again)
 {
 	int64_t a = outside_submits("a"), b = outside_submits("b"), c = outside_submits("c");
-	struct ask *waiting, *worker;
+	struct caller *waiting, *worker;
 
 	takes(0, a);
 	waiting = fetches(b, true);
@@ -133,7 +133,7 @@ END_TEST
 
 START_TEST(a_queue_used_only_by_workers_keeps_no_loss)
 {
-	struct ask *late;
+	struct caller *late;
 
 	submit_as("a", &plain);
 	submit_as("joined", &plain);
@@ -141,13 +141,13 @@ START_TEST(a_queue_used_only_by_workers_keeps_no_loss)
 	ck_assert_int_eq(queue_keep(q, "kept"), STATUS_OK);
 	submit_as("kept", &plain);
 	for (int i = 0; i < 2; i++) {
-		late = ask();
+		late = new_caller();
 		late->w.outside = true;
 		if (i)
 			queue_done(q, &late->w, "done", now, now);
 		else
 			queue_join(q, &late->w, "joined", now, now);
-		asked(late);
+		begun(late);
 		ck_assert_int_eq(late->w.status, STATUS_DEADLINE_EXCEEDED);
 	}
 	all_fail();
@@ -190,7 +190,7 @@ END_TEST
 
 START_TEST(a_loss_ends_all_waits_with_the_exit_code)
 {
-	struct ask *j, *f, *late;
+	struct caller *j, *f, *late;
 	int64_t l;
 
 	submit();

@@ -26,7 +26,7 @@ END_TEST
 
 START_TEST(a_waiting_worker_gets_the_next_task)
 {
-	struct ask *first = work(1), *second = work(0);
+	struct caller *first = work(1), *second = work(0);
 	int64_t t = submit();
 
 	given(first);
@@ -62,7 +62,7 @@ END_TEST
 
 START_TEST(an_outcome_stays_until_it_is_released)
 {
-	struct ask *f = fetch(submit());
+	struct caller *f = fetch(submit());
 	struct queue_outcome o;
 
 	waits(f);
@@ -84,12 +84,12 @@ END_TEST
 START_TEST(a_fetch_of_any_ends_with_the_first)
 {
 	int64_t ids[] = { submit(), submit(), 1 };
-	struct ask *any = ask(), *all = ask();
+	struct caller *any = new_caller(), *all = new_caller();
 
 	queue_fetch(q, &any->w, ids, 3, true, EVER, now);
-	asked(any);
+	begun(any);
 	queue_fetch(q, &all->w, ids, 3, false, EVER, now);
-	asked(all);
+	begun(all);
 	finish(0, takes(0, 1));
 	is_ok(any);
 	waits(all);
@@ -114,11 +114,11 @@ START_TEST(an_impossible_submit_is_refused_as_a_whole)
 {
 	struct queue_new two[2] = { plain, plain };
 	const char *none = "none";
-	struct ask *a = ask();
+	struct caller *a = new_caller();
 
 	two[1].payload.len = QUEUE_VALUE_MAX + 1;
 	queue_submit(q, &a->w, "", two, 2, false, EVER, now);
-	asked(a);
+	begun(a);
 	ck_assert_int_eq(a->w.status, STATUS_INVALID_ARGUMENT);
 	ck_assert_uint_eq(a->w.accepted, 0);
 	ck_assert_int_eq(submit_to("no/slash", &plain, now)->w.status, STATUS_INVALID_ARGUMENT);
@@ -134,7 +134,7 @@ END_TEST
 
 START_TEST(running_tasks_do_not_count_against_the_limit)
 {
-	struct ask *late;
+	struct caller *late;
 
 	opt.max = 2;
 	again();
@@ -156,7 +156,7 @@ END_TEST
 
 START_TEST(tasks_put_back_may_exceed_the_limit)
 {
-	struct ask *late;
+	struct caller *late;
 
 	opt.max = 1;
 	again();
@@ -178,14 +178,14 @@ END_TEST
 START_TEST(submitters_wait_in_order_and_are_accepted_as_there_is_room)
 {
 	struct queue_new three[3] = { plain, plain, plain };
-	struct ask *many, *one;
+	struct caller *many, *one;
 
 	opt.max = 1;
 	again();
 	submit();
-	many = ask();
+	many = new_caller();
 	queue_submit(q, &many->w, "", three, 3, false, now + 500, now);
-	asked(many);
+	begun(many);
 	one = submit_to("other", &plain, EVER);
 	finish(0, takes(0, 1));
 	waits(one);
@@ -202,7 +202,7 @@ END_TEST
 START_TEST(a_submit_does_not_wait_when_only_a_release_makes_room)
 {
 	struct queue_new big = { { "0123456789", 10, "" }, NULL, 0, -1, false };
-	struct ask *late;
+	struct caller *late;
 
 	opt.results = 1;
 	opt.bytes = 9;
@@ -280,7 +280,7 @@ END_TEST
 
 START_TEST(a_submit_after_a_join_waits_for_it)
 {
-	struct ask *j, *late, *other = ask(), *exempt = ask();
+	struct caller *j, *late, *other = new_caller(), *exempt = new_caller();
 	int64_t l;
 
 	l = runs(0);
@@ -290,9 +290,9 @@ START_TEST(a_submit_after_a_join_waits_for_it)
 	ends(submit_to("", &plain, now), STATUS_RESOURCE_EXHAUSTED, "the queue is being joined");
 	/* Another queue goes on, and so does the holder of a lease. */
 	queue_submit(q, &other->w, "b", &plain, 1, false, EVER, now);
-	is_ok(asked(other));
+	is_ok(begun(other));
 	queue_submit(q, &exempt->w, "", &plain, 1, true, EVER, now);
-	is_ok(asked(exempt));
+	is_ok(begun(exempt));
 	finish(0, l);
 	waits(j);
 	finish(0, takes(0, other->w.first));
@@ -306,7 +306,7 @@ END_TEST
 
 START_TEST(a_join_that_times_out_lets_submits_in)
 {
-	struct ask *j, *late;
+	struct caller *j, *late;
 
 	submit();
 	j = join_of("", now + 100);
@@ -323,14 +323,14 @@ END_TEST
 START_TEST(the_first_error_cancels_the_queue_and_is_reported_once)
 {
 	int64_t bad, slow;
-	struct ask *j, *j2, *late;
+	struct caller *j, *j2, *late;
 
 	for (int i = 0; i < 4; i++)
 		submit();
 	slow = takes(0, 1);
 	bad = takes(1, 2);
 	fails(1, bad, "it went wrong");
-	tells("tell 1 task-failed: task 2 failed: it went wrong");
+	ordered("event 1 task-failed: task 2 failed: it went wrong");
 	is(1, "running");
 	is(2, "failed: it went wrong");
 	is(3, "cancelled: task 2 of its queue failed: it went wrong");
@@ -374,7 +374,7 @@ START_TEST(an_error_cancels_running_tasks)
 	const char *why;
 
 	fails(1, takes(1, submit()), "bad");
-	tells("cancel 0 task 2 of its queue failed: bad");
+	ordered("cancel 0 task 2 of its queue failed: bad");
 	ck_assert_int_eq(queue_look(q, 0, slow, &cancelled, &why), STATUS_OK);
 	ck_assert(cancelled);
 	ck_assert_int_eq(queue_look(q, 1, slow, &cancelled, &why), STATUS_NOT_FOUND);
@@ -417,29 +417,29 @@ END_TEST
 
 START_TEST(a_lease_holder_does_not_wait_for_its_own_failed_queue)
 {
-	struct ask *a = ask();
+	struct caller *a = new_caller();
 
 	takes(0, submit());
 	fails(1, takes(1, submit()), "bad");
 	queue_submit(q, &a->w, "", &plain, 1, true, EVER, now);
-	asked(a);
+	begun(a);
 	ends(a, STATUS_CANCELLED, "the queue has failed: bad");
 }
 END_TEST
 
 START_TEST(an_error_ends_a_submit_that_waits_for_room)
 {
-	struct ask *a;
+	struct caller *a;
 	int64_t l;
 
 	opt.max = 1;
 	again();
-	a = ask();
+	a = new_caller();
 	takes(0, submit());
 	l = takes(1, submit());
 	submit();
 	queue_submit(q, &a->w, "", &plain, 1, true, EVER, now);
-	asked(a);
+	begun(a);
 	waits(a);
 	fails(1, l, "bad");
 	ends(a, STATUS_CANCELLED, "the queue has failed: bad");
@@ -450,15 +450,15 @@ START_TEST(tasks_accepted_before_an_error_are_counted_and_forgotten)
 {
 	const struct queue_new three[3] = { plain, plain, plain };
 	struct queue_outcome o;
-	struct ask *many, *none;
+	struct caller *many, *none;
 	int64_t l;
 
 	opt.max = 1;
 	again();
 	l = takes(0, submit());
-	many = ask();
+	many = new_caller();
 	queue_submit(q, &many->w, "", three, 3, false, EVER, now);
-	asked(many);
+	begun(many);
 	none = submit_to("", &plain, EVER);
 	takes(1, 2);
 	waits(many);
@@ -479,14 +479,14 @@ END_TEST
 START_TEST(a_cancellation_is_over_when_no_task_of_it_runs)
 {
 	int64_t l = runs(0);
-	struct ask *all;
+	struct caller *all;
 
 	submit();
 	is_ok(cancel(2, EVER));
 	is(2, "cancelled: enough");
 	ends(cancel(1, now), STATUS_DEADLINE_EXCEEDED,
 		"some of the tasks that were cancelled still run");
-	tells("cancel 0 enough");
+	ordered("cancel 0 enough");
 	submit();
 	all = cancel_all("");
 	waits(all);
@@ -497,13 +497,13 @@ START_TEST(a_cancellation_is_over_when_no_task_of_it_runs)
 	is(1, "cancelled: enough");
 	is_ok(join());
 	work(0);
-	tells_nothing();
+	ordered_nothing();
 }
 END_TEST
 
 START_TEST(a_worker_that_ignores_a_cancellation_is_killed_and_not_blamed)
 {
-	struct ask *c;
+	struct caller *c;
 
 	opt.deaths = 1;
 	again();
@@ -511,9 +511,9 @@ START_TEST(a_worker_that_ignores_a_cancellation_is_killed_and_not_blamed)
 	c = cancel(1, EVER);
 	passes(999);
 	waits(c);
-	n_told = 0;
+	n_orders = 0;
 	passes(1);
-	tells("kill 0 ");
+	ordered("kill 0 ");
 	waits(c);
 	queue_worker_gone(q, 0, "was killed by SIGKILL", true, true, now);
 	is_ok(c);
@@ -524,7 +524,7 @@ END_TEST
 START_TEST(a_try_over_its_limit_fails_when_it_has_ended)
 {
 	struct queue_new n = plain;
-	struct ask *f;
+	struct caller *f;
 	int64_t l;
 
 	n.limit_ms = 200;
@@ -534,10 +534,10 @@ START_TEST(a_try_over_its_limit_fails_when_it_has_ended)
 	passes(199);
 	is(1, "running");
 	passes(1);
-	tells("cancel 0 it ran for longer than its limit of 200 ms");
+	ordered("cancel 0 it ran for longer than its limit of 200 ms");
 	waits(f);
 	passes(1000);
-	tells("kill 0 ");
+	ordered("kill 0 ");
 	ck_assert_int_eq(finish_late(0, l), STATUS_ABORTED);
 	is_ok(f);
 	is(1, "failed: it ran for longer than its limit of 200 ms");
@@ -548,7 +548,7 @@ END_TEST
 START_TEST(a_queue_ends_with_its_last_keeper)
 {
 	struct queue_outcome o;
-	struct ask *late;
+	struct caller *late;
 
 	opt.max = 1;
 	again();
@@ -564,7 +564,7 @@ START_TEST(a_queue_ends_with_its_last_keeper)
 	queue_unkeep(q, "mine", now);
 	ck_assert(!queue_outcome(q, 2, &o));
 	ends(late, STATUS_CANCELLED, "its coordinator is gone");
-	tells("cancel 0 its coordinator is gone");
+	ordered("cancel 0 its coordinator is gone");
 	dies(0, "was killed");
 	ck_assert(!queue_outcome(q, 1, &o));
 }
@@ -574,7 +574,7 @@ END_TEST
 
 START_TEST(closed_queues_accept_no_task_and_workers_get_closed)
 {
-	struct ask *idle, *late;
+	struct caller *idle, *late;
 	int64_t l;
 
 	opt.max = 1;
@@ -598,7 +598,7 @@ static const struct queue_error ps = { STATUS_UNAVAILABLE, "ps:0 was killed by S
 
 START_TEST(a_stop_ends_all_waits_and_keeps_the_tasks)
 {
-	struct ask *w[6];
+	struct caller *w[6];
 	int64_t id = submit();
 
 	takes(0, id);
@@ -607,12 +607,12 @@ START_TEST(a_stop_ends_all_waits_and_keeps_the_tasks)
 	w[2] = cancel(id, EVER);
 	w[3] = submit_to("", &plain, EVER);
 	w[4] = work(1);
-	w[5] = ask();
+	w[5] = new_caller();
 	queue_stop(q, STATUS_CANCELLED, "the group stops", false);
 	for (int i = 0; i < 5; i++)
 		ends(w[i], STATUS_CANCELLED, "the group stops");
 	queue_join(q, &w[5]->w, "", EVER, now);
-	asked(w[5]);
+	begun(w[5]);
 	ends(w[5], STATUS_CANCELLED, "the group stops");
 	queue_go(q);
 	submit_as("b", &plain);
@@ -625,9 +625,9 @@ END_TEST
 
 START_TEST(a_wait_that_ends_before_its_answer_does_no_harm)
 {
-	struct ask *w = work(0);
+	struct caller *w = work(0);
 
-	queue_submit(q, &ask()->w, "", &plain, 1, false, EVER, now);
+	queue_submit(q, &new_caller()->w, "", &plain, 1, false, EVER, now);
 	ck_assert(!w->over);
 	queue_worker_gone(q, 0, "was killed", false, true, now);
 	ends(w, STATUS_CANCELLED, "its process or its connection is gone");
@@ -635,14 +635,14 @@ START_TEST(a_wait_that_ends_before_its_answer_does_no_harm)
 	starts(0);
 	takes(0, 1);
 	w = work(1);
-	queue_submit(q, &ask()->w, "", &plain, 1, false, EVER, now);
+	queue_submit(q, &new_caller()->w, "", &plain, 1, false, EVER, now);
 	queue_holder_gone(q, &holders[1], now);
 	ends(w, STATUS_CANCELLED, "its process or its connection is gone");
 	is(2, "queued");
 	finish(1, takes(1, 2));
 	/* The worker that asked for it has gone away. */
 	w = work(1);
-	queue_submit(q, &ask()->w, "", &plain, 1, false, EVER, now);
+	queue_submit(q, &new_caller()->w, "", &plain, 1, false, EVER, now);
 	gone_away(w);
 	is(3, "queued");
 }
@@ -707,13 +707,13 @@ START_TEST(a_queue_with_a_keeper_is_in_no_journal)
 }
 END_TEST
 
-static struct ask *outside_joins(const char *queue)
+static struct caller *outside_joins(const char *queue)
 {
-	struct ask *a = ask();
+	struct caller *a = new_caller();
 
 	a->w.outside = true;
 	queue_join(q, &a->w, queue, EVER, now);
-	return asked(a);
+	return begun(a);
 }
 
 START_TEST(tasks_from_before_the_first_keeper_end_with_it)

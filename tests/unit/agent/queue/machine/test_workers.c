@@ -6,7 +6,7 @@
 
 START_TEST(the_task_of_a_dead_worker_goes_to_another)
 {
-	struct ask *idle;
+	struct caller *idle;
 
 	runs(0);
 	idle = work(1);
@@ -27,7 +27,7 @@ START_TEST(without_a_limit_of_deaths_a_task_is_always_put_back)
 		takes(0, 1);
 		ck_assert_uint_eq(item.tries, i);
 		dies(0, "was killed by SIGKILL");
-		tells("tell 0 put-back: task 1 is put back: worker:0 was killed by SIGKILL");
+		ordered("event 0 put-back: task 1 is put back: worker:0 was killed by SIGKILL");
 		is(1, "queued");
 	}
 }
@@ -57,7 +57,7 @@ END_TEST
 
 START_TEST(a_dead_worker_gets_nothing_until_its_next_start)
 {
-	struct ask *w;
+	struct caller *w;
 
 	starts(0);
 	w = work(0);
@@ -91,7 +91,7 @@ START_TEST(failures_below_the_blame_limit_are_absorbed)
 	opt.blame_limit = 3;
 	again();
 	fails_as(0, runs(0), "no route", true, "ps:0");
-	tells("tell 0 put-back: task 1 is put back: no route");
+	ordered("event 0 put-back: task 1 is put back: no route");
 	finish(0, takes(0, 1));
 	/* Successes, and failures in another queue, do not count. */
 	submit_as("b", &plain);
@@ -160,21 +160,21 @@ START_TEST(a_stall_is_reported_once_until_a_task_ends)
 	passes(20000);
 	l = runs(0);
 	passes(4999);
-	tells_nothing();
+	ordered_nothing();
 	passes(1);
-	tells("stall -1 stall: no task has ended for 5 s; 1 run");
+	ordered("stall -1 stall: no task has ended for 5 s; 1 run");
 	passes(50000);
-	tells_nothing();
+	ordered_nothing();
 	runs(1);
 	finish(0, l);
 	passes(5000);
-	tells("stall -1 stall: no task has ended for 5 s; 1 run");
+	ordered("stall -1 stall: no task has ended for 5 s; 1 run");
 }
 END_TEST
 
 START_TEST(tasks_that_no_worker_takes_for_too_long_are_an_error)
 {
-	struct ask *j;
+	struct caller *j;
 	int64_t l;
 
 	opt.recovery_timeout_ms = 3000;
@@ -194,7 +194,7 @@ START_TEST(tasks_that_no_worker_takes_for_too_long_are_an_error)
 	ends(j, STATUS_UNAVAILABLE, "no worker has taken work for 3 s");
 	ck_assert_int_eq(j->w.error.task, -1);
 	is(2, "cancelled: its queue failed: no worker has taken work for 3 s");
-	tells("tell -1 no-worker: no worker has taken work for 3 s");
+	ordered("event -1 no-worker: no worker has taken work for 3 s");
 	is_ok(join());
 	/* Without tasks no worker is needed. */
 	passes(9000);
@@ -206,7 +206,7 @@ START_TEST(tasks_that_no_worker_takes_for_too_long_are_an_error)
 	is_ok(j);
 	work(0);
 	passes(9000);
-	tells_nothing();
+	ordered_nothing();
 }
 END_TEST
 
@@ -252,12 +252,12 @@ END_TEST
 START_TEST(a_worker_that_fails_its_init_is_reported_and_gets_nothing)
 {
 	struct queue_bytes init = BYTES("seed");
-	struct ask *w;
+	struct caller *w;
 
 	submit();
 	ck_assert_int_eq(queue_worker_started(q, 0, 0, &init, true, now), 0);
 	fails(0, takes_chore(0, QUEUE_ITEM_INIT), "no seed");
-	tells("tell 0 init-failed: worker 0: no seed");
+	ordered("event 0 init-failed: worker 0: no seed");
 	w = work(0);
 	waits(w);
 	is(1, "queued");
@@ -370,7 +370,7 @@ END_TEST
 
 START_TEST(tasks_that_need_a_dropped_resource_fail)
 {
-	struct ask *j;
+	struct caller *j;
 	int64_t l;
 
 	create("r", STATUS_OK);
@@ -378,7 +378,7 @@ START_TEST(tasks_that_need_a_dropped_resource_fail)
 	l = takes(0, submit_needing("r"));
 	j = join();
 	ck_assert_int_eq(queue_resource_drop(q, "r", now), STATUS_OK);
-	tells("cancel 0 resource r was dropped");
+	ordered("cancel 0 resource r was dropped");
 	ck_assert_int_eq(finish_late(0, l), STATUS_ABORTED);
 	is(1, "failed: resource r was dropped");
 	ends(j, STATUS_NOT_FOUND, "resource r was dropped");
@@ -393,21 +393,21 @@ END_TEST
 
 /* --- calls */
 
-static struct ask *call_until(const int *workers, size_t n, uint64_t until, uint64_t answer)
+static struct caller *call_until(const int *workers, size_t n, uint64_t until, uint64_t answer)
 {
 	struct queue_bytes b = BYTES("do");
-	struct ask *a = ask();
+	struct caller *a = new_caller();
 
 	queue_call(q, &a->w, workers, n, &b, until, answer, now);
-	return asked(a);
+	return begun(a);
 }
 
-static struct ask *call(void)
+static struct caller *call(void)
 {
 	return call_until(NULL, 0, EVER, EVER);
 }
 
-static void answers(const struct ask *a, size_t i, int worker, const char *text)
+static void answers(const struct caller *a, size_t i, int worker, const char *text)
 {
 	struct queue_answer x;
 
@@ -420,7 +420,7 @@ static void answers(const struct ask *a, size_t i, int worker, const char *text)
 
 START_TEST(a_call_is_answered_by_all_before_their_next_tasks)
 {
-	struct ask *c;
+	struct caller *c;
 	int64_t l = runs(0);
 
 	starts(1);
@@ -441,7 +441,7 @@ END_TEST
 START_TEST(a_call_of_some_workers_answers_for_dead_ones_too)
 {
 	int who[] = { 3, 0, 3 };
-	struct ask *c;
+	struct caller *c;
 
 	starts(0);
 	starts(1);
@@ -456,7 +456,7 @@ END_TEST
 
 START_TEST(a_call_without_workers_waits_for_the_first)
 {
-	struct ask *c = call();
+	struct caller *c = call();
 
 	waits(c);
 	starts(0);
@@ -467,7 +467,7 @@ END_TEST
 
 START_TEST(a_worker_that_does_not_answer_is_cancelled_and_killed)
 {
-	struct ask *c, *late;
+	struct caller *c, *late;
 
 	starts(0);
 	c = call_until(NULL, 0, EVER, 100);
@@ -476,23 +476,23 @@ START_TEST(a_worker_that_does_not_answer_is_cancelled_and_killed)
 	passes(100);
 	is_ok(c);
 	answers(c, 0, 0, "it has not answered for 100 ms");
-	tells("cancel 0 it has not answered for 100 ms");
+	ordered("cancel 0 it has not answered for 100 ms");
 	ends(late, STATUS_DEADLINE_EXCEEDED, "some of the workers have not answered the call");
 	passes(1000);
-	tells("kill 0 ");
+	ordered("kill 0 ");
 }
 END_TEST
 
 START_TEST(a_call_whose_caller_is_gone_is_cancelled)
 {
-	struct ask *c;
+	struct caller *c;
 	int64_t l;
 
 	starts(0);
 	c = call();
 	l = takes_chore(0, QUEUE_ITEM_CALL);
 	gone_away(c);
-	tells("cancel 0 its caller no longer waits");
+	ordered("cancel 0 its caller no longer waits");
 	ck_assert_int_eq(finish_late(0, l), STATUS_ABORTED);
 	runs(0);
 }
@@ -502,7 +502,7 @@ END_TEST
  * dropped. */
 START_TEST(a_worker_at_an_unwanted_chore_gets_no_other_work)
 {
-	struct ask *c = NULL, *other;
+	struct caller *c = NULL, *other;
 	int64_t l;
 
 	opt.slots = 2;
@@ -534,7 +534,7 @@ END_TEST
 
 START_TEST(a_pool_answers_when_whole_and_a_death_breaks_it)
 {
-	struct ask *c;
+	struct caller *c;
 	int64_t l;
 
 	opt.pool = true;
@@ -545,11 +545,11 @@ START_TEST(a_pool_answers_when_whole_and_a_death_breaks_it)
 	waits(work_until(0, EVER)); /* not whole yet */
 	starts(1);
 	queue_whole(q, now);
-	given(&asks[1]);
+	given(&callers[1]);
 	ck_assert_int_eq(item.kind, QUEUE_ITEM_CALL);
 	l = item.lease;
 	dies(1, "was killed by SIGKILL");
-	tells("tell 1 pool-broken: the pool is broken: worker:1 was killed by SIGKILL");
+	ordered("event 1 pool-broken: the pool is broken: worker:1 was killed by SIGKILL");
 	waits(c); /* it waits until all are there */
 	finish(0, l);
 	is_ok(c);
@@ -567,7 +567,7 @@ END_TEST
 
 START_TEST(a_late_answer_mends_the_pool_that_it_broke)
 {
-	struct ask *c;
+	struct caller *c;
 	int64_t l;
 
 	opt.pool = true;
@@ -582,7 +582,7 @@ START_TEST(a_late_answer_mends_the_pool_that_it_broke)
 	passes(100);
 	is_ok(c);
 	answers(c, 1, 1, "it has not answered for 100 ms");
-	tells("tell 1 pool-broken: the pool is broken: worker:1 has not answered for 100 ms");
+	ordered("event 1 pool-broken: the pool is broken: worker:1 has not answered for 100 ms");
 	ends(call(), STATUS_UNAVAILABLE,
 		"the pool is broken: worker:1 has not answered for 100 ms");
 	ck_assert_int_eq(finish_late(1, l), STATUS_ABORTED);
