@@ -319,9 +319,8 @@ void dispatch_group_options(const struct supervisor *sv, struct queue_options *r
 /* Makes d->group, after the machine; frees it before the machine. */
 _must_check_ int dispatch_group_new(struct dispatch *d, struct error *err);
 void dispatch_group_free(struct dispatch *d);
-/* Carries out an order of queue_next_order(): QUEUE_ORDER_KILL, TELL, STALL; and for
- * QUEUE_ORDER_CANCEL the mark on the board. It may post events, start workers, and call
- * dispatch_run(). */
+/* Carries out an order of queue_next_order() that is not about the journal. It may post events,
+ * start workers, and call dispatch_run(). */
 void dispatch_group_do(struct dispatch *d, const struct queue_order *order);
 /* The caller gets the error that its queue has failed. */
 void dispatch_group_told(struct dispatch *d, const struct varlink_call *call);
