@@ -71,7 +71,7 @@ void queue_lease_cancel(struct queues *q, struct queue_lease *l, enum queue_stat
 	l->becomes = becomes;
 	l->why = err;
 	if (l->seen)
-		link_add(&q->tells, &l->tell);
+		link_add(&q->cancelled, &l->to_cancel);
 	queue_heap_set(&q->lease_deadlines, &l->deadline, now_ms + q->opt.cancel_grace_ms);
 	if (l->task && becomes == QUEUE_CANCELLED)
 		queue_note(q, QUEUE_REC_CANCEL, (int64_t)l->task->id, NULL);
@@ -122,7 +122,7 @@ static void lease_end(struct queues *q, struct queue_lease *l, uint64_t now_ms)
 	link_del(&l->by_holder);
 	link_del(&l->by_worker);
 	link_del(&l->by_queue);
-	link_del(&l->tell);
+	link_del(&l->to_cancel);
 	k->n_leases--;
 	watchers_lease_over(q, l);
 	if (l->late) {

@@ -28,29 +28,12 @@ bool queue_event_add(struct queues *q, enum queue_order_what what, const char *e
 
 static void notes_drop(struct queues *q)
 {
-	for (size_t i = 0; i < q->n_notes; i++)
-		free(q->notes[q->first_note + i].name);
-	q->first_note = q->n_notes = 0;
-}
+	while (!link_empty(&q->notes)) {
+		struct queue_note *n = LINK_FIRST(&q->notes, struct queue_note, link);
 
-static int notes_reserve(struct queues *q)
-{
-	size_t cap = q->cap_notes ? q->cap_notes * 2 : 64;
-	void *p;
-
-	if (q->first_note + q->n_notes < q->cap_notes)
-		return 0;
-	if (q->first_note > q->cap_notes / 2) {
-		memmove(q->notes, q->notes + q->first_note, q->n_notes * sizeof(*q->notes));
-		q->first_note = 0;
-		return 0;
+		link_del(&n->link);
+		free(n);
 	}
-	p = realloc(q->notes, cap * sizeof(*q->notes));
-	if (!p)
-		return -ENOMEM;
-	q->notes = p;
-	q->cap_notes = cap;
-	return 0;
 }
 
 /* True for a queue with a keeper: the journal does not need its tasks. */
@@ -75,27 +58,27 @@ void queue_note_all(struct queues *q)
 
 void queue_note(struct queues *q, enum queue_record_kind kind, int64_t task, const char *name)
 {
-	char *copy = NULL;
+	struct queue_note *n;
+	size_t len = name ? strlen(name) : 0;
 
 	if (!q->opt.journal || q->lost_note || q->restoring || is_private(q, kind, task, name))
 		return;
-	if (name)
-		copy = strdup(name);
-	if ((name && !copy) || notes_reserve(q) < 0) {
+	n = malloc(sizeof(*n) + len + 1);
+	if (!n) {
 		/* The journal is written again, and includes this. */
-		free(copy);
 		notes_drop(q);
 		q->lost_note = true;
 		return;
 	}
-	q->notes[q->first_note + q->n_notes++] = (struct queue_note){ kind, task, copy };
+	*n = (struct queue_note){ .kind = kind, .task = task, .name = n->text };
+	memcpy(n->text, name ? name : "", len + 1);
+	link_add(&q->notes, &n->link);
 }
 
-void queue_next_fini(struct queues *q)
+void queue_orders_fini(struct queues *q)
 {
 	notes_drop(q);
-	free(q->notes);
-	free(q->note_name);
+	free(q->note);
 	while (!link_empty(&q->events)) {
 		struct queue_event *e = LINK_FIRST(&q->events, struct queue_event, link);
 
@@ -131,7 +114,7 @@ bool queue_describe(const struct queues *q, const struct queue_note *n, struct q
 	*ret = (struct queue_record){ .kind = n->kind,
 		.task = n->task,
 		.limit_ms = -1,
-		.queue = n->name ? n->name : "",
+		.queue = n->name,
 		.payload = queue_blob_bytes(NULL),
 		.error = queue_err_view(NULL) };
 	if (n->kind == QUEUE_REC_RESOURCE) {
@@ -186,14 +169,11 @@ bool queue_describe(const struct queues *q, const struct queue_note *n, struct q
 
 static bool next_note(struct queues *q, struct queue_order *ret)
 {
-	while (q->n_notes) {
-		struct queue_note n = q->notes[q->first_note];
-
-		q->n_notes--;
-		q->first_note = q->n_notes ? q->first_note + 1 : 0;
-		free(q->note_name);
-		q->note_name = n.name;
-		if (queue_describe(q, &n, &ret->record)) {
+	while (!link_empty(&q->notes)) {
+		free(q->note);
+		q->note = LINK_FIRST(&q->notes, struct queue_note, link);
+		link_del(&q->note->link);
+		if (queue_describe(q, q->note, &ret->record)) {
 			ret->what = QUEUE_ORDER_RECORD;
 			return true;
 		}
@@ -219,7 +199,7 @@ static bool next_event(struct queues *q, struct queue_order *ret)
 
 static void next_cancel(struct queue_lease *l, struct queue_order *ret)
 {
-	link_del(&l->tell);
+	link_del(&l->to_cancel);
 	ret->what = QUEUE_ORDER_CANCEL;
 	ret->worker = l->worker->number;
 	ret->lease = l->id;
@@ -248,7 +228,7 @@ enum queue_order_what queue_next_order(struct queues *q, struct queue_order *ret
 		ret->what = QUEUE_ORDER_STALE;
 		return ret->what;
 	}
-	l = LINK_FIRST(&q->tells, struct queue_lease, tell);
+	l = LINK_FIRST(&q->cancelled, struct queue_lease, to_cancel);
 	if (l) {
 		next_cancel(l, ret);
 		return ret->what;

@@ -321,7 +321,7 @@ struct queue_lease {
 	struct queue_resource *resource;
 	struct queue_member *member; /* NULL: its answer is no longer wanted */
 	struct queue_call *call;     /* a reference */
-	struct queue_link by_holder, by_worker, by_queue, tell, watchers;
+	struct queue_link by_holder, by_worker, by_queue, to_cancel, watchers;
 	uint64_t since_ms;
 	struct queue_heap_node deadline;
 	struct queue_err *why;
@@ -338,9 +338,11 @@ struct queue_event {
 };
 
 struct queue_note { /* a record to be written */
+	struct queue_link link;
 	enum queue_record_kind kind;
 	int64_t task;
-	char *name;
+	const char *name; /* of a queue or resource; "": none */
+	char text[];	  /* the name */
 };
 
 struct queues {
@@ -376,13 +378,12 @@ struct queues {
 	uint64_t alone_ms; /* since when tasks are queued, and no worker asks for or has work;
 			      UINT64_MAX: not now */
 	/* for queue_next_order() */
-	struct queue_link tells, kills, events;
+	struct queue_link cancelled; /* leases whose holders are to learn it */
+	struct queue_link kills, events, notes;
 	size_t n_events;
-	struct queue_note *notes;
-	size_t first_note, n_notes, cap_notes;
+	struct queue_note *note; /* of the last record that was returned */
 	bool lost_note;
 	bool stale_notes; /* the journal has records of tasks that need not be kept */
-	char *note_name;  /* of the last record that was returned */
 };
 
 /* queue.c */
@@ -564,4 +565,4 @@ void queue_note(struct queues *q, enum queue_record_kind kind, int64_t task, con
 /* False: the record is no longer needed. */
 bool queue_describe(const struct queues *q, const struct queue_note *n, struct queue_record *ret);
 bool queue_error_is_bare(const struct queues *q, const struct queue *of);
-void queue_next_fini(struct queues *q);
+void queue_orders_fini(struct queues *q);

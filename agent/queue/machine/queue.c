@@ -24,9 +24,10 @@ int queues_new(const struct queue_options *opt, struct queues **ret)
 	link_init(&q->idle);
 	link_init(&q->over);
 	link_init(&q->blames);
-	link_init(&q->tells);
+	link_init(&q->cancelled);
 	link_init(&q->kills);
 	link_init(&q->events);
+	link_init(&q->notes);
 	for (int i = 0; i < QUEUE_HOLDER_LISTS; i++)
 		link_init(&q->holders[i]);
 	if (queue_set_find(q, NULL, 0, &none, &which) != STATUS_OK)
@@ -62,7 +63,7 @@ struct queues *queues_free(struct queues *q)
 	for (int i = 0; i < QUEUE_RESOURCES_MAX; i++)
 		queue_resource_unref(q->resources[i]);
 	queue_blames_fini(q);
-	queue_next_fini(q);
+	queue_orders_fini(q);
 	queue_index_fini(&q->tasks);
 	queue_index_fini(&q->leases);
 	free(q->wait_deadlines.nodes);
@@ -189,7 +190,7 @@ struct queue_wait *queue_over(struct queues *q)
 	w->lease->seen = true;
 	w->lease->wait = NULL;
 	if (w->lease->cancelled)
-		link_add(&q->tells, &w->lease->tell);
+		link_add(&q->cancelled, &w->lease->to_cancel);
 	return w;
 }
 

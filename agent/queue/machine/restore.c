@@ -291,7 +291,7 @@ static bool dump_task(const struct queues *q, uint64_t *cursor, struct queue_rec
 	const struct queue_task *t = queue_task_find(q, id);
 
 	for (;;) {
-		struct queue_note n = { 0 };
+		struct queue_note n = { .name = "" };
 
 		if (!t || what == SAY_N) {
 			t = queue_index_after(&q->tasks, t ? (int64_t)t->id : id);
