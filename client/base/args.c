@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/base/args.h"
 
+#include "client/output/wrap.h"
+
 #include "common/base/quote.h"
 #include "common/base/scan.h"
 #include "common/base/similar.h"
@@ -200,4 +202,16 @@ int args_duration(const struct args *a, const char *name, int64_t *ret_ms, struc
 		return 0;
 	snprintf(field, sizeof(field), "--%s", name);
 	return duration_parse_seconds(text, field, ret_ms, err);
+}
+
+void arg_option_print(FILE *f, const struct arg_option *o)
+{
+	enum { HELP_COLUMN = 36 };
+	char letter[8] = "    ", left[96];
+
+	if (o->letter)
+		snprintf(letter, sizeof(letter), "-%c, ", o->letter);
+	snprintf(left, sizeof(left), "  %s--%s%s%s", letter, o->name, o->value ? " " : "",
+		o->value ? o->value : "");
+	wrap_row(f, left, HELP_COLUMN, o->help);
 }

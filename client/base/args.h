@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct arg_option {
 	const char *name;  /* long name; NULL ends a table */
@@ -44,6 +45,9 @@ _must_check_ int args_parse(struct args *a, const struct arg_option *own,
  * one of the tables. */
 const char *args_get(const struct args *a, const char *name);
 bool args_has(const struct args *a, const char *name);
+
+/* Prints a row of help. */
+void arg_option_print(FILE *f, const struct arg_option *o);
 
 /* The n-th value of an option that may be given several times; NULL: there are no more. */
 const char *args_nth(const struct args *a, const char *name, int n);

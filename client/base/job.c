@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/base/job.h"
 
+#include "client/output/time_text.h"
 #include "common/text/json.h"
 #include "common/text/ranks.h"
 
@@ -174,6 +175,25 @@ int job_wait(struct ctl *ctl, const char *name, job_test_fn test, void *arg, jso
 		*ret = NULL;
 	}
 	return r;
+}
+
+int job_wait_end(struct ctl *ctl, const char *name, const char *shown, const char *stopped,
+	int64_t began_us, json_t **ret)
+{
+	_cleanup_free_ char *verdict = NULL;
+	char took[TIME_TEXT_MAX];
+	int r = job_wait(ctl, name, NULL, NULL, ret);
+
+	if (r != 0)
+		return r;
+	verdict = job_verdict_text(*ret);
+	shown = shown ? shown : json_get_string(*ret, "name", name);
+	time_text_since(ctl_now_us(), began_us, took);
+	if (stopped && job_in(*ret, "stopped"))
+		ctl_say(ctl, "%s %s after %s", shown, stopped, took);
+	else
+		ctl_say(ctl, "%s ended after %s: %s", shown, took, verdict ? verdict : "?");
+	return 0;
 }
 
 int job_ranks(struct ctl *ctl, const struct address *a, const char *rank, char **ret)

@@ -40,6 +40,14 @@ typedef bool (*job_test_fn)(const json_t *job, void *arg);
 _must_check_ int job_wait(
 	struct ctl *ctl, const char *name, job_test_fn test, void *arg, json_t **ret);
 
+/*
+ * Waits until the job or run has ended, and prints how, and how long that took from began_us on:
+ * "digits stopped after 3s". shown: its name in that line (NULL: the job's own); stopped: the words
+ * for a job that was stopped (NULL: as for all others). ret is owned. Returns 0 or an exit status.
+ */
+_must_check_ int job_wait_end(struct ctl *ctl, const char *name, const char *shown,
+	const char *stopped, int64_t began_us, json_t **ret);
+
 /* The set of ranks that an address, or the option --rank (may be NULL), names; ret is NULL for all,
  * else owned. */
 _must_check_ int job_ranks(struct ctl *ctl, const struct address *a, const char *rank, char **ret);

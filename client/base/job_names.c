@@ -12,9 +12,7 @@
 
 void job_names_fini(struct job_names *names)
 {
-	for (int i = 0; i < names->n; i++)
-		free(names->names[i]);
-	free(names->names);
+	strings_free(names->names);
 	*names = (struct job_names){ 0 };
 }
 

@@ -9,6 +9,7 @@
 
 #include "common/base/paths.h"
 #include "common/base/printable.h"
+#include "common/text/json.h"
 #include "common/varlink/socket.h"
 
 #include <errno.h>
@@ -18,7 +19,6 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/ioctl.h>
 
 #define INTERFACE "io.elasticd.Manager."
 #define OURS "io.elasticd."
@@ -195,13 +195,6 @@ static void print_details(FILE *f, const char *text)
 	}
 }
 
-static const char *word(const json_t *p, const char *key)
-{
-	const char *text = get_text(p, key);
-
-	return text ? text : "?";
-}
-
 /* Puts into err what an error means for people; keeps err's text for unknown ones. */
 static void explain(const char *name, const json_t *p, struct error *err)
 {
@@ -211,16 +204,16 @@ static void explain(const char *name, const json_t *p, struct error *err)
 		error_set(err, -EREMOTEIO, "%s", message);
 	else if (!strcmp(name, "org.varlink.service.InvalidParameter"))
 		error_set(err, -EINVAL, "elasticd does not take this value of %s",
-			get_text(p, "parameter") ? get_text(p, "parameter") : "a parameter");
+			json_get_string(p, "parameter", "a parameter"));
 	else if (!strcmp(name, "org.varlink.service.InterfaceNotFound"))
 		error_set(err, -ENOSYS,
 			"this elasticd does not serve %s; is it older than elasticctl?",
-			get_text(p, "interface") ? get_text(p, "interface") : "this interface");
+			json_get_string(p, "interface", "this interface"));
 	else if (!strcmp(name, "org.varlink.service.MethodNotFound") ||
 		 !strcmp(name, "org.varlink.service.MethodNotImplemented"))
 		error_set(err, -ENOSYS,
 			"this elasticd does not know %s; is it older than elasticctl?",
-			get_text(p, "method") ? get_text(p, "method") : "this call");
+			json_get_string(p, "method", "this call"));
 }
 
 /* The error's name without an interface of ours. */
@@ -241,7 +234,7 @@ static void explain_task_error(const json_t *e, struct error *err)
 	if (task)
 		snprintf(what, sizeof(what), "task %" PRId64, get_int(e, "task"));
 	error_set(err, -EREMOTEIO, "%s%s%s%s%s%s%s", what, task && worker ? " on " : "",
-		worker ? worker : "", task || worker ? ": " : "", word(e, "code"),
+		worker ? worker : "", task || worker ? ": " : "", json_get_string(e, "code", "?"),
 		message && *message ? ": " : "", message ? message : "");
 }
 
@@ -312,8 +305,6 @@ static int64_t draw_waiting(struct ctl *ctl)
 {
 	int64_t now_ms = ctl_now_ms(), next_ms = ctl->waiting_ms + WAITING_MS;
 	char line[224], took[TIME_TEXT_MAX];
-	struct winsize ws;
-	int width, columns = 80;
 
 	if (!ctl->waiting[0])
 		return -1;
@@ -321,12 +312,11 @@ static int64_t draw_waiting(struct ctl *ctl)
 		next_ms = ctl->waiting_drawn_ms + WAITING_MS;
 	if (next_ms > now_ms)
 		return next_ms - now_ms;
-	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &ws) == 0 && ws.ws_col > 0)
-		columns = ws.ws_col;
+
 	snprintf(line, sizeof(line), "Waiting %s for %s",
 		time_text_since((now_ms - ctl->waiting_ms) / 1000 * 1000000, 0, took),
 		ctl->waiting);
-	line[table_fitting(line, columns - 1, &width)] = '\0';
+
 	screen_redraw(line);
 	ctl->waiting_drawn_ms = now_ms;
 	return WAITING_MS;

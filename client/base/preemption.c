@@ -82,15 +82,3 @@ char *preemption_progress(const json_t *p, int64_t now_us)
 	put_left(f, p, now_us);
 	return memstream_end(f, &text);
 }
-
-bool preemption_any_saved(const json_t *job)
-{
-	const json_t *workers = json_object_get(job, "workers");
-	json_t *worker;
-	size_t i;
-
-	json_array_foreach (workers, i, worker)
-		if (has_value(worker, "saved_step"))
-			return true;
-	return false;
-}

@@ -16,6 +16,3 @@ char *preemption_who(const json_t *p, int64_t now_us);
 
 /* How far the job has got: "saving, step 41 is the last, 3 of 4 saved, 29m left". Owned. */
 char *preemption_progress(const json_t *p, int64_t now_us);
-
-/* Whether a worker of the job has saved. */
-bool preemption_any_saved(const json_t *job);

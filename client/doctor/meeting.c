@@ -76,8 +76,6 @@ static void head_reached(int fd, int events, void *arg)
 {
 	struct meeting *m = arg;
 
-	(void)fd;
-	(void)events;
 	m->asks = false;
 	loop_quit(m->loop, 0);
 }
@@ -119,7 +117,6 @@ static void head_answered(void *arg, const char *error, json_t *p, bool continue
 {
 	struct meeting *m = arg;
 
-	(void)continues;
 	json_decref(m->answer);
 	m->answer = error ? NULL : json_incref(p);
 	if (error)

@@ -27,8 +27,7 @@ struct meeting_place {
 
 static void kept(void *arg, const struct etcd_answer *a)
 {
-	(void)arg;
-	(void)a; /* when it is over, others find another head, or none */
+	/* when it is over, others find another head, or none */
 }
 
 static void keep(void *arg)

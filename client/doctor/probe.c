@@ -70,7 +70,6 @@ static void way_answered(void *arg, const char *error, json_t *p, bool continues
 {
 	struct meeting_way *w = arg;
 
-	(void)continues;
 	if (w->over)
 		return;
 	if (error) {
@@ -116,7 +115,6 @@ static void way_connected(int fd, int events, void *arg)
 	socklen_t len = sizeof(int);
 	int code = 0;
 
-	(void)events;
 	w->watch = loop_fd_free(w->watch);
 	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &len) < 0 || code) {
 		way_end(w, strerror(code ? code : errno));

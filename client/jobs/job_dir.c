@@ -25,30 +25,22 @@ char *job_dir_default(void)
 								      : paths_jobs_dir(&paths);
 }
 
-static bool job_dir_cut(char *text, const char *end)
-{
-	size_t n = strlen(text), m = strlen(end);
-
-	if (n <= m || strcmp(text + n - m, end) != 0)
-		return false;
-	text[n - m] = '\0';
-	return true;
-}
-
 char *job_dir_name(const char *file, bool *ret_disabled)
 {
-	static const char *const ends[] = { ".yaml", ".yml", ".json" };
-	char *name = *file == '.' ? NULL : strdup(file);
-	bool disabled = name && job_dir_cut(name, JOB_DIR_DISABLED);
+	_cleanup_free_ char *name = *file == '.' ? NULL : strdup(file);
+	char *dot = name ? strrchr(name, '.') : NULL;
+	bool disabled = dot && !strcmp(dot, JOB_DIR_DISABLED);
+	size_t stem;
 
-	for (size_t i = 0; name && i < sizeof(ends) / sizeof(*ends); i++)
-		if (job_dir_cut(name, ends[i])) {
-			if (ret_disabled)
-				*ret_disabled = disabled;
-			return name;
-		}
-	free(name);
-	return NULL;
+	if (disabled)
+		*dot = '\0';
+	stem = name ? job_file_stem(name) : 0;
+	if (!stem)
+		return NULL;
+	name[stem] = '\0';
+	if (ret_disabled)
+		*ret_disabled = disabled;
+	return TAKE_PTR(name);
 }
 
 static int job_dir_is_job(const struct dirent *e)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/launch/export.h"
+#include "client/launch/job_file.h"
 #include "client/launch/table.h"
 #include "common/base/scan.h"
 #include "common/spec/spec.h"
@@ -68,13 +69,10 @@ static bool executable(const char *path)
 /* Refuses a job file in place of the program, which could never be executed. */
 static int refuse_job_file(const struct launch_state *s, const char *program)
 {
-	static const char *const suffixes[] = { ".yaml", ".yml", ".json" };
-	bool named = false;
 	struct stat st;
 
-	for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++)
-		named |= ends_in(program, suffixes[i]);
-	if (!named || stat(program, &st) < 0 || !S_ISREG(st.st_mode) || executable(program))
+	if (!job_file_stem(program) || stat(program, &st) < 0 || !S_ISREG(st.st_mode) ||
+		executable(program))
 		return 0;
 	return error_set(s->err, -EINVAL,
 		"%s is no program that can be executed; if it is a job file: --spec %s", program,

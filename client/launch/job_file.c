@@ -13,10 +13,19 @@
 void job_file_fini(struct job_file *f)
 {
 	json_decref(f->doc);
-	for (size_t i = 0; f->problems && f->problems[i]; i++)
-		free(f->problems[i]);
-	free(f->problems);
+	strings_free(f->problems);
 	*f = (struct job_file){ 0 };
+}
+
+size_t job_file_stem(const char *name)
+{
+	static const char *const endings[] = { ".yaml", ".yml", ".json" };
+	const char *dot = strrchr(name, '.');
+
+	for (size_t i = 0; dot && i < sizeof(endings) / sizeof(endings[0]); i++)
+		if (!strcmp(dot, endings[i]))
+			return (size_t)(dot - name);
+	return 0;
 }
 
 /* Makes the path in object's key absolute, if it has one. */

@@ -424,17 +424,10 @@ int launch_parse(int argc, char **argv, const struct launch_from *from, struct l
 	return r;
 }
 
-static void free_lines(char **lines)
-{
-	for (size_t i = 0; lines && lines[i]; i++)
-		free(lines[i]);
-	free(lines);
-}
-
 void launch_fini(struct launch *l)
 {
 	json_decref(l->spec);
-	free_lines(l->warnings);
-	free_lines(l->problems);
+	strings_free(l->warnings);
+	strings_free(l->problems);
 	*l = (struct launch){ 0 };
 }

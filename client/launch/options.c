@@ -33,19 +33,6 @@ const char *launch_pet_name(const struct arg_option *option, char buf[LAUNCH_PET
 	return buf;
 }
 
-static void print_option(FILE *f, const struct arg_option *o)
-{
-	enum { COLUMN = 36 };
-	char left[96];
-	int n;
-
-	n = snprintf(left, sizeof(left), "  %s%c%s--%s%s%s", o->letter ? "-" : "  ",
-		o->letter ? o->letter : ' ', o->letter ? ", " : " ", o->name, o->value ? " " : "",
-		o->value ? o->value : "");
-	fprintf(f, "%s%s%*s%s\n", left, n >= COLUMN ? "\n" : "", n >= COLUMN ? COLUMN : COLUMN - n,
-		"", o->help);
-}
-
 void launch_print_options(FILE *f)
 {
 	static const char *const titles[GROUP_COUNT] = {
@@ -64,6 +51,6 @@ void launch_print_options(FILE *f)
 		fprintf(f, "%s%s:\n", g ? "\n" : "", titles[g]);
 		for (int i = 0; i < OPT_COUNT; i++)
 			if (launch_rows[i].group == (enum launch_group)g)
-				print_option(f, &launch_options[i]);
+				arg_option_print(f, &launch_options[i]);
 	}
 }

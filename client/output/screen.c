@@ -2,6 +2,7 @@
 #include "client/output/screen.h"
 
 #include "client/output/pager.h"
+#include "client/output/table.h"
 #include "common/base/cleanup.h"
 #include "common/base/printable.h"
 
@@ -92,8 +93,13 @@ void screen_page(const char *text, bool last)
 void screen_redraw(const char *line)
 {
 	char text[512];
+	struct winsize ws;
+	int width, columns = 80;
 
+	if (ioctl(fileno(errors.real), TIOCGWINSZ, &ws) == 0 && ws.ws_col > 0)
+		columns = ws.ws_col;
 	printable_copy(text, sizeof(text), line);
+	text[table_fitting(text, columns - 1, &width)] = '\0';
 	fprintf(errors.real, "\r%s\033[K", text);
 	fflush(errors.real);
 }

@@ -26,6 +26,6 @@ void screen_exact(FILE *f);
  */
 void screen_page(const char *text, bool last);
 
-/* Shows line, a progress line, in place of the terminal's current line on standard error; ""
- * removes it. */
+/* Shows line, a progress line, in place of the current line of the terminal on standard error, as
+ * much of it as fits; "" removes it. */
 void screen_redraw(const char *line);

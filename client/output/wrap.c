@@ -88,3 +88,16 @@ void wrap_print(FILE *f, const char *text, int indent, int columns)
 		text = *end ? end + 1 : end;
 	}
 }
+
+void wrap_row(FILE *f, const char *left, int indent, const char *text)
+{
+	enum { ROW_WIDTH = 96 };
+	_cleanup_free_ char *row = NULL;
+	int used = (int)strlen(left);
+
+	if (asprintf(&row, "%s%s%*s%s\n", left, used < indent ? "" : "\n",
+		    used < indent ? indent - used : indent, "", text) < 0)
+		row = NULL;
+	if (row)
+		wrap_print(f, row, indent, ROW_WIDTH);
+}

@@ -17,3 +17,7 @@ enum { WRAP_OWN = -1 };
  * repeated) is cut. Colours take no columns.
  */
 void wrap_print(FILE *f, const char *text, int indent, int columns);
+
+/* Prints a row of help: left, and text from the column indent on, in further lines where it is
+ * long, and below left where that is. */
+void wrap_row(FILE *f, const char *left, int indent, const char *text);

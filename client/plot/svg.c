@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/plot/svg.h"
+#include "client/output/plural.h"
 
 #include "client/plot/axis.h"
 #include "client/plot/lanes.h"
@@ -77,7 +78,7 @@ static void verdict(const struct svg *s)
 
 static void counted(FILE *f, size_t n, const char *what)
 {
-	fprintf(f, " \xc2\xb7 %zu %s%s", n, what, n == 1 ? "" : "s");
+	fprintf(f, " \xc2\xb7 %zu %s%s", n, what, plural((int64_t)n));
 }
 
 static void summary(const struct svg *s)

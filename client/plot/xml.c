@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/plot/xml.h"
 
+#include "common/base/printable.h"
+
 #include <stdbool.h>
 #include <string.h>
 
@@ -9,27 +11,15 @@
 
 #define XML_BAD "\xef\xbf\xbd"
 
-/* The length of the character at p, or 0 where XML does not allow it. */
+/* The length of the character at text, or 0 where XML does not allow it. */
 static int xml_character(const char *text)
 {
-	const unsigned char *p = (const unsigned char *)text;
-	unsigned c = *p;
-	int n = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
+	unsigned c;
+	int n = printable_utf8(text, strnlen(text, 4), &c);
 
-	if (n == 1)
-		return c >= ' ' || c == '\n' || c == '\t' ? c != 0x7f : 0;
-	for (int i = 1; i < n; i++) {
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-		c = i == 1 ? (c & (0xffu >> (n + 1))) << 6 | (p[i] & 0x3f) : c << 6 | (p[i] & 0x3f);
-	}
-	if (n == 2 && c < 0xa0) /* the other controls */
+	if (n == 0 || c == 0xfffe || c == 0xffff)
 		return 0;
-	if (n == 3 && (c < 0x800 || (c >= 0xd800 && c < 0xe000) || c >= 0xfffe))
-		return 0;
-	if (n == 4 && (c < 0x10000 || c > 0x10ffff))
-		return 0;
-	return n;
+	return c == '\n' || c == '\t' || (c >= ' ' && (c < 0x7f || c >= 0xa0)) ? n : 0;
 }
 
 void xml_part(FILE *f, const char *text, size_t n)

@@ -57,15 +57,13 @@ static void bar(int percent, char text[BAR_WIDTH + 3])
 	text[BAR_WIDTH + 2] = '\0';
 }
 
-const char *progress_line(const struct progress *p, const struct progress_counts *c, int columns,
-	char *buf, size_t size)
+const char *progress_line(
+	const struct progress *p, const struct progress_counts *c, char *buf, size_t size)
 {
 	int64_t left = c->queued + c->running, all = p->done + left;
 	char picture[BAR_WIDTH + 3] = "", eta[TIME_TEXT_MAX] = "?", speed[32] = "?";
 	int percent = all > 0 ? (int)(p->done * 100 / all) : 100;
 	double r = rate(p);
-	size_t n;
-
 	bar(percent, picture);
 	if (p->lately_ms > 0)
 		snprintf(speed, sizeof(speed), "%.*f", r < 10 ? 1 : 0, r);
@@ -74,13 +72,10 @@ const char *progress_line(const struct progress *p, const struct progress_counts
 		time_text_since((int64_t)((double)left / r * 1e6), 0, eta);
 	else if (left == 0)
 		snprintf(eta, sizeof(eta), "0s");
-	n = (size_t)snprintf(buf, size,
+	snprintf(buf, size,
 		"%s %3d%%  %" PRId64 " queued  %" PRId64 " running  %" PRId64
 		" done  %s/s  ETA %s%s",
 		picture, percent, c->queued, c->running, p->done, speed, c->all ? "" : ">", eta);
-	if (n >= size)
-		n = size - 1;
-	if (columns > 1 && n >= (size_t)columns)
-		buf[columns - 1] = '\0';
+
 	return buf;
 }

@@ -27,6 +27,6 @@ struct progress_counts {
 void progress_begin(struct progress *p);
 /* Takes the queue's present counts. */
 void progress_update(struct progress *p, const struct progress_counts *c, uint64_t now_ms);
-/* The line, without a newline, at most columns wide. Returns buf. */
-const char *progress_line(const struct progress *p, const struct progress_counts *c, int columns,
-	char *buf, size_t size);
+/* The line, without a newline. Returns buf. */
+const char *progress_line(
+	const struct progress *p, const struct progress_counts *c, char *buf, size_t size);

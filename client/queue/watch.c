@@ -4,8 +4,6 @@
 #include "client/queue/submit.h"
 
 #include <stdio.h>
-#include <sys/ioctl.h>
-
 enum { REDRAW_MS = 200, FIRST_LOOK_MS = 1000 };
 
 struct watch {
@@ -20,13 +18,6 @@ struct watch {
 	bool looked; /* the counts before the first task are known, or will never be */
 	bool terminal, drawn;
 };
-
-static int columns(void)
-{
-	struct winsize ws;
-
-	return ioctl(STDERR_FILENO, TIOCGWINSZ, &ws) == 0 && ws.ws_col > 0 ? ws.ws_col : 80;
-}
 
 void watch_clear(struct watch *w)
 {
@@ -44,7 +35,7 @@ static void draw(struct watch *w, const json_t *stats)
 	char line[256];
 
 	progress_update(&w->progress, &c, loop_now_ms());
-	progress_line(&w->progress, &c, w->terminal ? columns() : 0, line, sizeof(line));
+	progress_line(&w->progress, &c, line, sizeof(line));
 	if (w->terminal)
 		screen_redraw(line);
 	else

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/queue/work_program.h"
 
+#include "common/base/file.h"
 #include "common/base/proc.h"
 #include "common/base/signals.h"
 
@@ -104,20 +105,6 @@ static void keep_errors(struct work_program *p, const char *data, size_t len)
 	p->errors_len += len;
 }
 
-static void hand_on(const char *data, size_t len)
-{
-	while (len > 0) {
-		ssize_t n = write(STDERR_FILENO, data, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return;
-		data += n;
-		len -= (size_t)n;
-	}
-}
-
 /* Reads what is there. False at the end. */
 static bool read_stream(struct work_program *p, struct stream *s)
 {
@@ -134,7 +121,7 @@ static bool read_stream(struct work_program *p, struct stream *s)
 		return false;
 	}
 	if (s == &p->err) {
-		hand_on(data, (size_t)n);
+		(void)!file_write_all(STDERR_FILENO, data, (size_t)n);
 		keep_errors(p, data, (size_t)n);
 	} else if (!p->too_much && !keep_output(p, data, (size_t)n)) {
 		/* The rest is read and dropped, so that the program can end. */

@@ -3,6 +3,7 @@
 
 #include "client/base/answer.h"
 #include "client/base/line_printer.h"
+#include "client/output/plural.h"
 #include "client/output/time_text.h"
 #include "client/top/gpus.h"
 #include "client/top/terminal.h"
@@ -464,7 +465,7 @@ static void on_killed(void *arg, const char *error, json_t *p, bool continues)
 				r->top->target.name, r->top->signal);
 		else if (r->top->target.rank < 0)
 			top_say(r->top, false, "Sent %s to %d worker%s of %s.", r->top->signal, n,
-				n == 1 ? "" : "s", r->top->target.name);
+				plural(n), r->top->target.name);
 		else
 			top_say(r->top, false, "Sent %s to %s.", r->top->signal,
 				r->top->target.name);

@@ -3,6 +3,7 @@
 
 #include "client/base/ctl.h"
 #include "client/base/job.h"
+#include "client/output/plural.h"
 #include "client/output/time_text.h"
 #include "client/top/columns.h"
 #include "common/base/printable.h"
@@ -237,12 +238,12 @@ static void view_jobs(struct top *t, struct top_frame *f)
 		running += job_in(t->jobs.items[i]->of, "running");
 	}
 	used = (size_t)snprintf(
-		left, sizeof(left), "%zu job%s", t->jobs.n, t->jobs.n == 1 ? "" : "s");
+		left, sizeof(left), "%zu job%s", t->jobs.n, plural((int64_t)t->jobs.n));
 	if (running != (long)t->jobs.n)
 		used += (size_t)snprintf(
 			left + used, sizeof(left) - used, ", %ld running", running);
-	used += (size_t)snprintf(left + used, sizeof(left) - used, ", %ld worker%s", workers,
-		workers == 1 ? "" : "s");
+	used += (size_t)snprintf(
+		left + used, sizeof(left) - used, ", %ld worker%s", workers, plural(workers));
 	if (t->daemon[0] && t->columns >= 70)
 		snprintf(left + used, sizeof(left) - used, " - elasticd %s", t->daemon);
 	put_head(t, f, left, time_text_clock(t->now_us, true, clock));

@@ -2,6 +2,7 @@
 /* The verbs about elasticd itself, and rm. */
 #include "client/base/job.h"
 #include "client/base/job_names.h"
+#include "client/output/plural.h"
 #include "client/output/time_text.h"
 #include "client/verbs/verbs.h"
 
@@ -32,7 +33,6 @@ int cmd_ping(struct ctl *ctl, struct args *args)
 	int64_t began, took;
 	int r;
 
-	(void)args;
 	await_daemon(ctl);
 	began = ctl_now_us();
 	r = ctl_call(ctl, "Ping", NULL, NULL);
@@ -54,7 +54,6 @@ int cmd_version(struct ctl *ctl, struct args *args)
 	const char *number;
 	int r;
 
-	(void)args;
 	r = ctl_open(ctl, &link, &err);
 	if (r == 0) {
 		ctl->link = TAKE_PTR(link);
@@ -80,7 +79,7 @@ int cmd_version(struct ctl *ctl, struct args *args)
 	printf("elasticd %s (pid %d, up %s, %d job%s, %s)\n", number ? number : "?",
 		(int)get_int(daemon, "pid"),
 		time_text_since(ctl_now_us(), get_int(daemon, "started_us"), since),
-		(int)get_int(daemon, "jobs"), get_int(daemon, "jobs") == 1 ? "" : "s", ctl->socket);
+		(int)get_int(daemon, "jobs"), plural(get_int(daemon, "jobs")), ctl->socket);
 	return 0;
 }
 
@@ -128,11 +127,11 @@ int cmd_rm(struct ctl *ctl, struct args *args)
 			result = r;
 		total += n;
 		if (r == 0 && !names.chosen)
-			ctl_say(ctl, "removed %d run%s of %s%s", n, n == 1 ? "" : "s",
-				names.names[i], logs ? " and its logs" : "");
+			ctl_say(ctl, "removed %d run%s of %s%s", n, plural(n), names.names[i],
+				logs ? " and its logs" : "");
 	}
 	if (names.chosen && names.n > 0)
-		ctl_say(ctl, "removed %d run%s%s", total, total == 1 ? "" : "s",
+		ctl_say(ctl, "removed %d run%s%s", total, plural(total),
 			!logs	     ? ""
 			: total == 1 ? " and its logs"
 				     : " and their logs");

@@ -64,7 +64,7 @@ static void let_go(struct attach *a)
 	foreground_signal(&a->program, SIGTERM);
 	/* Interactive shells ignore SIGTERM but end by SIGHUP. */
 	foreground_signal(&a->program, SIGHUP);
-	a->kill_ms = monotonic_ms() + ATTACH_GRACE_MS;
+	a->kill_ms = ctl_now_ms() + ATTACH_GRACE_MS;
 }
 
 static void take_order(struct attach *a)

@@ -84,7 +84,6 @@ int cmd_bridge(struct ctl *ctl, struct args *args)
 	struct error err = { 0 };
 	int r = ctl_open(ctl, &link, &err);
 
-	(void)args;
 	if (r < 0)
 		return ctl_cannot_connect(ctl, r, &err);
 	calls.to = answers.from = varlink_sync_fd(link);

@@ -4,6 +4,7 @@
 #include "client/base/address.h"
 #include "client/base/job.h"
 #include "client/base/job_names.h"
+#include "client/output/plural.h"
 #include "client/output/time_text.h"
 #include "client/verbs/verbs.h"
 #include "client/verbs/workers.h"
@@ -23,11 +24,6 @@ static int check_names(struct ctl *ctl, const struct args *args, const struct jo
 	return 0;
 }
 
-static const char *plural(int n)
-{
-	return n == 1 ? "" : "s";
-}
-
 static int worse(int a, int b)
 {
 	return a ? a : b;
@@ -45,20 +41,11 @@ static int stop_one(struct ctl *ctl, const char *name, int64_t grace_ms)
 static int stopped_one(struct ctl *ctl, const char *name, int64_t began_us, json_t *report)
 {
 	_cleanup_json_ json_t *job = NULL;
-	_cleanup_free_ char *verdict = NULL;
-	char took[TIME_TEXT_MAX];
-	int r = job_wait(ctl, name, NULL, NULL, &job);
+	int r = job_wait_end(ctl, name, name, "stopped", began_us, &job);
 
-	if (r != 0)
-		return r;
-	verdict = job_verdict_text(job);
-	time_text_since(ctl_now_us(), began_us, took);
-	if (job_in(job, "stopped"))
-		ctl_say(ctl, "%s stopped after %s", name, took);
-	else
-		ctl_say(ctl, "%s ended after %s: %s", name, took, verdict ? verdict : "?");
-	json_array_append(report, job);
-	return 0;
+	if (r == 0)
+		json_array_append(report, job);
+	return r;
 }
 
 /* Returns the first status that is not 0. */

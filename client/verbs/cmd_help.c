@@ -4,73 +4,32 @@
 
 #include "client/base/ctl.h"
 #include "client/launch/launch.h"
+#include "client/output/wrap.h"
 #include "client/verbs/completion.h"
 #include "client/verbs/dispatch.h"
 #include "client/verbs/verbs.h"
 
 #include <string.h>
 
-/* The columns are the same as in launch_print_options(). */
-enum { OPTION_WIDTH = 36, TEXT_WIDTH = 96 };
-
-/* Writes text after a left column of used characters, with further lines indented. */
-static void wrapped(FILE *f, int used, int indent, const char *text)
-{
-	int at = used;
-
-	if (used >= indent) {
-		fputc('\n', f);
-		at = 0;
-	}
-	fprintf(f, "%*s", indent - at, "");
-	at = indent;
-	while (*text) {
-		int word = (int)strcspn(text, " ");
-
-		if (at > indent && at + 1 + word > TEXT_WIDTH) {
-			fprintf(f, "\n%*s", indent, "");
-			at = indent;
-		} else if (at > indent) {
-			fputc(' ', f);
-			at++;
-		}
-		fprintf(f, "%.*s", word, text);
-		at += word;
-		text += word;
-		text += strspn(text, " ");
-	}
-	fputc('\n', f);
-}
-
 static void options_print(FILE *f, const char *title, const struct arg_option *o)
 {
 	if (!o || !o->name)
 		return;
 	fprintf(f, "\n%s:\n", title);
-	for (; o->name; o++) {
-		char left[96];
-		int n;
-
-		if (o->letter)
-			n = snprintf(left, sizeof(left), "  -%c, --%s", o->letter, o->name);
-		else
-			n = snprintf(left, sizeof(left), "      --%s", o->name);
-		if (o->value)
-			n += snprintf(left + n, sizeof(left) - n, " %s", o->value);
-		fputs(left, f);
-		wrapped(f, n, OPTION_WIDTH, o->help);
-	}
+	for (; o->name; o++)
+		arg_option_print(f, o);
 }
 
 static void verbs_print(FILE *f, const struct verb *v)
 {
-	fputs("\nVerbs:\n", f);
-	for (; v->name; v++)
-		if (!(v->flags & VERB_HIDDEN)) {
-			int n = fprintf(f, "  %s", v->name);
+	char left[64];
 
-			wrapped(f, n, 14, v->help);
-		}
+	fputs("\nVerbs:\n", f);
+	for (; v->name; v++) {
+		snprintf(left, sizeof(left), "  %s", v->name);
+		if (!(v->flags & VERB_HIDDEN))
+			wrap_row(f, left, 14, v->help);
+	}
 }
 
 int help_verb(FILE *f, const struct verb *v)
@@ -134,22 +93,34 @@ int cmd_completion(struct ctl *ctl, struct args *args)
 	return 0;
 }
 
-/* Prints names of jobs; prints no error without elasticd, since the user is typing a command. */
+/* Calls elasticd; takes parameters. Prints no error and waits for a moment only, since the user is
+ * typing a command. Returns the answer, owned, or NULL. */
+static json_t *complete_call(struct ctl *ctl, const char *method, json_t *parameters)
+{
+	enum { COMPLETE_MS = 500 };
+	_cleanup_(varlink_sync_freep) struct varlink_sync *link = NULL;
+	_cleanup_free_ char *error = NULL;
+	json_t *answer = NULL;
+	bool more;
+
+	if (ctl_open(ctl, &link, &(struct error){ 0 }) < 0) {
+		json_decref(parameters);
+		return NULL;
+	}
+	if (varlink_sync_send(link, method, parameters, false, NULL) < 0 ||
+		varlink_sync_wait(link, COMPLETE_MS) != 1 ||
+		varlink_sync_receive(link, &answer, &error, &more, NULL) < 0)
+		return NULL;
+	return answer;
+}
+
 static void complete_jobs(struct ctl *ctl, bool ended)
 {
-	_cleanup_(varlink_sync_freep) struct varlink_sync *link = NULL;
-	_cleanup_json_ json_t *answer = NULL;
-	_cleanup_free_ char *name = NULL;
+	_cleanup_json_ json_t *answer = complete_call(ctl, "io.elasticd.Manager.List",
+		ctl_with(json_object(), "ended", json_boolean(ended)));
 	json_t *job;
-	bool more;
 	size_t i;
 
-	if (ctl_open(ctl, &link, &(struct error){ 0 }) < 0 ||
-		varlink_sync_send(link, "io.elasticd.Manager.List",
-			ctl_with(json_object(), "ended", json_boolean(ended)), false, NULL) < 0 ||
-		varlink_sync_wait(link, 500) != 1 ||
-		varlink_sync_receive(link, &answer, &name, &more, NULL) < 0)
-		return;
 	json_array_foreach (json_object_get(answer, "jobs"), i, job)
 		if (get_text(job, "name"))
 			puts(get_text(job, "name"));
@@ -158,19 +129,11 @@ static void complete_jobs(struct ctl *ctl, bool ended)
 /* Prints "job/0", "job/role:0", ... for the job that word begins with. */
 static void complete_workers(struct ctl *ctl, const char *word)
 {
-	_cleanup_(varlink_sync_freep) struct varlink_sync *link = NULL;
-	_cleanup_json_ json_t *answer = NULL;
-	_cleanup_free_ char *name = NULL, *job = strndup(word, strcspn(word, "/"));
+	_cleanup_free_ char *job = strndup(word, strcspn(word, "/"));
+	_cleanup_json_ json_t *answer =
+		job ? complete_call(ctl, "io.elasticd.Manager.Status", ctl_job(job)) : NULL;
 	json_t *worker;
-	bool more;
 	size_t i;
-
-	if (!job || ctl_open(ctl, &link, &(struct error){ 0 }) < 0 ||
-		varlink_sync_send(link, "io.elasticd.Manager.Status", ctl_job(job), false, NULL) <
-			0 ||
-		varlink_sync_wait(link, 500) != 1 ||
-		varlink_sync_receive(link, &answer, &name, &more, NULL) < 0)
-		return;
 	json_array_foreach (json_object_get(json_object_get(answer, "job"), "workers"), i, worker) {
 		const char *role = get_text(worker, "role");
 

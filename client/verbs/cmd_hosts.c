@@ -6,38 +6,23 @@
 
 #include <string.h>
 
-static int left(struct ctl *ctl, const char *name, int64_t began_us)
-{
-	_cleanup_json_ json_t *job = NULL;
-	_cleanup_free_ char *verdict = NULL;
-	char took[TIME_TEXT_MAX];
-	int r = job_wait(ctl, name, NULL, NULL, &job);
-
-	if (r != 0)
-		return r;
-	verdict = job_verdict_text(job);
-	time_text_since(ctl_now_us(), began_us, took);
-	if (ctl->json)
-		ctl_print_json(job, false);
-	else if (job_in(job, "stopped"))
-		ctl_say(ctl, "%s has left its group after %s", name, took);
-	else
-		ctl_say(ctl, "%s ended after %s: %s", name, took, verdict ? verdict : "?");
-	return 0;
-}
-
 int cmd_leave(struct ctl *ctl, struct args *args)
 {
+	_cleanup_json_ json_t *job = NULL;
 	const char *name = args->argv[0];
 	int64_t began_us = ctl_now_us();
 	int r = ctl_call(ctl, "Leave", ctl_job(name), NULL);
 
 	if (r != 0)
 		return r;
-	if (!args_has(args, "no-wait"))
-		return left(ctl, name, began_us);
-	ctl_say(ctl, "%s is leaving its group", name);
-	return 0;
+	if (args_has(args, "no-wait")) {
+		ctl_say(ctl, "%s is leaving its group", name);
+		return 0;
+	}
+	r = job_wait_end(ctl, name, name, "has left its group", began_us, &job);
+	if (r == 0 && ctl->json)
+		ctl_print_json(job, false);
+	return r;
 }
 
 int cmd_drain(struct ctl *ctl, struct args *args)

@@ -83,7 +83,6 @@ int cmd_platform(struct ctl *ctl, struct args *args)
 	struct error err = { 0 };
 	int r;
 
-	(void)args;
 	r = ctl_open(ctl, &link, &err);
 	if (r < 0)
 		return r == -EPERM ? ctl_cannot_connect(ctl, r, &err) : look_here(ctl);

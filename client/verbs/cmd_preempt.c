@@ -38,25 +38,6 @@ static int give_notice(
 	return r ? r : name_waiting(ctl, answer);
 }
 
-/* Waits until the run has ended, and reports how. */
-static int await_end(struct ctl *ctl, const char *run, int64_t began_us, json_t *report)
-{
-	_cleanup_json_ json_t *job = NULL;
-	_cleanup_free_ char *verdict = NULL;
-	const char *name;
-	char took[TIME_TEXT_MAX];
-	int r = job_wait(ctl, run, NULL, NULL, &job);
-
-	if (r != 0)
-		return r;
-	name = get_text(job, "name");
-	verdict = job_verdict_text(job);
-	ctl_say(ctl, "%s ended after %s: %s", name ? name : run,
-		time_text_since(ctl_now_us(), began_us, took), verdict ? verdict : "?");
-	json_array_append(report, job);
-	return 0;
-}
-
 static int await_all(struct ctl *ctl, const json_t *runs, int64_t began_us)
 {
 	_cleanup_json_ json_t *report = json_array();
@@ -65,8 +46,11 @@ static int await_all(struct ctl *ctl, const json_t *runs, int64_t began_us)
 	size_t i;
 
 	json_array_foreach (runs, i, run) {
-		int r = await_end(ctl, json_string_value(run), began_us, report);
+		_cleanup_json_ json_t *job = NULL;
+		int r = job_wait_end(ctl, json_string_value(run), NULL, NULL, began_us, &job);
 
+		if (r == 0)
+			json_array_append(report, job);
 		result = result ? result : r;
 		if (r == CTL_TIMED_OUT || r == CTL_NO_DAEMON)
 			break;

@@ -6,6 +6,7 @@
  * tasks, unless the service does not answer for long. While there is little room, calls carry fewer
  * tasks, so that client/queue/collect.c learns their numbers early.
  */
+#include "client/output/plural.h"
 #include "client/queue/submit.h"
 
 #include "client/queue/payload.h"
@@ -59,11 +60,6 @@ void submit_end(struct submit *s, int status)
 		return;
 	s->finished = true;
 	loop_quit(s->loop, 0);
-}
-
-static const char *plural(int64_t n)
-{
-	return n == 1 ? "" : "s";
 }
 
 static const char *were(int64_t n)

@@ -19,21 +19,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Checks one file and appends the specification with all defaults to all. */
-static int validate(struct ctl *ctl, const char *path, json_t *all)
+/* Reads a job file into a specification with all defaults filled in, owned. */
+static int read_job_file(struct ctl *ctl, const char *path, json_t **ret)
 {
 	_cleanup_(spec_freep) struct spec *spec = NULL;
 	_cleanup_(job_file_fini) struct job_file file = { 0 };
-	const char *shown = !strcmp(path, "-") ? "standard input" : path;
 	int r = job_file_load(path, JOB_FILE_WHOLE, &file);
 
 	if (r == -EBADMSG)
 		return ctl_job_file(ctl, file.problems);
-	if (r < 0 || spec_parse(file.doc, &spec, NULL) < 0)
-		return ctl_error(ctl, CTL_FAILED, "%s: out of memory", shown);
-	json_array_append_new(all, spec_to_json(spec));
-	ctl_say(ctl, "%s is valid", shown);
-	return 0;
+	*ret = r == 0 && spec_parse(file.doc, &spec, NULL) == 0 ? spec_to_json(spec) : NULL;
+	return *ret ? 0 : ctl_error(ctl, CTL_FAILED, "out of memory");
 }
 
 int cmd_validate(struct ctl *ctl, struct args *args)
@@ -42,9 +38,15 @@ int cmd_validate(struct ctl *ctl, struct args *args)
 	int result = 0;
 
 	for (int i = 0; i < args->argc; i++) {
-		int r = validate(ctl, args->argv[i], all);
+		const char *path = args->argv[i];
+		json_t *spec;
+		int r = read_job_file(ctl, path, &spec);
 
 		result = result ? result : r;
+		if (r != 0)
+			continue;
+		json_array_append_new(all, spec);
+		ctl_say(ctl, "%s is valid", strcmp(path, "-") ? path : "standard input");
 	}
 	if (ctl->json && json_array_size(all) > 0)
 		ctl_print_json(args->argc == 1 ? json_array_get(all, 0) : all, false);
@@ -55,18 +57,10 @@ int cmd_validate(struct ctl *ctl, struct args *args)
 
 enum { DIFF_TROUBLE = 2 };
 
-static bool diff_ends(const char *text, const char *end)
-{
-	size_t n = strlen(text), m = strlen(end);
-
-	return n >= m && !strcmp(text + n - m, end);
-}
-
 /* Whether the user means a file, not a job. */
 static bool diff_is_file(const char *text)
 {
-	return strchr(text, '/') || !strcmp(text, "-") || diff_ends(text, ".yaml") ||
-	       diff_ends(text, ".yml") || diff_ends(text, ".json");
+	return strchr(text, '/') || !strcmp(text, "-") || job_file_stem(text);
 }
 
 /* The specification in the file job.json of a run's directory. 0 with owned ret, a negative errno
@@ -83,20 +77,6 @@ static int diff_of_run(const char *path, json_t **ret, struct error *err)
 		return error_set(err, -ENOENT, "%s: not the job.json of a run", path);
 	*ret = json_incref(spec);
 	return 0;
-}
-
-/* A job file, with all defaults filled in. */
-static int diff_job_file(struct ctl *ctl, const char *path, json_t **ret)
-{
-	_cleanup_(spec_freep) struct spec *spec = NULL;
-	_cleanup_(job_file_fini) struct job_file file = { 0 };
-	int r = job_file_load(path, JOB_FILE_WHOLE, &file);
-
-	if (r == -EBADMSG)
-		return ctl_job_file(ctl, file.problems);
-	if (r == 0 && spec_parse(file.doc, &spec, NULL) == 0)
-		*ret = spec_to_json(spec);
-	return *ret ? 0 : ctl_error(ctl, CTL_FAILED, "out of memory");
 }
 
 static int diff_job(struct ctl *ctl, const char *name, json_t **ret)
@@ -131,9 +111,9 @@ static int diff_load(struct ctl *ctl, const char *text, json_t **ret)
 			       ? ctl_error(ctl, CTL_REFUSED, "%s", err.text)
 			       : 0;
 	}
-	if (diff_ends(text, ".json") && diff_of_run(text, ret, &err) == 0)
+	if (!strcmp(text + job_file_stem(text), ".json") && diff_of_run(text, ret, &err) == 0)
 		return 0;
-	return diff_job_file(ctl, text, ret);
+	return read_job_file(ctl, text, ret);
 }
 
 static char *diff_value(const json_t *row, const char *side, const char *is_default)

@@ -65,14 +65,13 @@ static void run_field(const struct ctl *ctl, const json_t *job)
 	field(ctl, "Run", text, COLOR_NONE);
 }
 
-/* Whether workers restart on their own, each with its own restart limit. */
-static bool any_alone(const json_t *job)
+static bool any_worker_has(const json_t *job, const char *key)
 {
 	json_t *worker;
 	size_t i;
 
 	json_array_foreach (json_object_get(job, "workers"), i, worker)
-		if (has_value(worker, "max_restarts"))
+		if (has_value(worker, key))
 			return true;
 	return false;
 }
@@ -80,7 +79,8 @@ static bool any_alone(const json_t *job)
 static void restart_fields(const struct ctl *ctl, const json_t *job)
 {
 	int used = (int)get_int(job, "restarts"), max = (int)get_int(job, "max_restarts");
-	bool alone = any_alone(job);
+	/* Only workers that restart on their own have a limit of their own. */
+	bool alone = any_worker_has(job, "max_restarts");
 	const char *whose = alone ? " of the group" : "";
 	const char *more = alone ? "; workers have their own (see elasticctl why)" : "";
 	char text[128], ago[TIME_TEXT_MAX];
@@ -320,7 +320,7 @@ static void head(const struct ctl *ctl, const json_t *job)
 }
 
 /* Adds the middle cells of a row: what differs from worker to worker. */
-static void life_cells(struct table *t, const json_t *job, const json_t *worker)
+static void life_cells(struct table *t, const json_t *worker)
 {
 	const json_t *ex = json_object_get(worker, "exit");
 	char buf[TIME_TEXT_MAX], end[32];
@@ -394,17 +394,6 @@ static void cpu_cell(struct table *t, const json_t *worker)
 			(used_ms * 100 + life_ms / 2) / life_ms, duration_text(used_ms, used));
 }
 
-static bool any_steps(const json_t *job)
-{
-	json_t *worker;
-	size_t i;
-
-	json_array_foreach (json_object_get(job, "workers"), i, worker)
-		if (has_value(worker, "steps"))
-			return true;
-	return false;
-}
-
 static void step_cells(struct table *t, const json_t *worker)
 {
 	const json_t *speed = json_object_get(worker, "steps_per_s");
@@ -441,7 +430,7 @@ static void live_cells(struct table *t, const json_t *worker)
 static void workers_table(
 	const struct ctl *ctl, const json_t *job, const struct ranks *wanted, bool full)
 {
-	bool saved = preemption_any_saved(job), steps = any_steps(job);
+	bool saved = any_worker_has(job, "saved_step"), steps = any_worker_has(job, "steps");
 	const struct {
 		struct table_column column;
 		bool shown;
@@ -480,7 +469,7 @@ static void workers_table(
 		state_cell(t, worker);
 		if (saved)
 			saved_cell(t, worker);
-		life_cells(t, job, worker);
+		life_cells(t, worker);
 		if (steps)
 			step_cells(t, worker);
 		live_cells(t, worker);

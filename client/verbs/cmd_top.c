@@ -11,11 +11,6 @@
 
 enum { TOP_GPUS_MS = 3000 };
 
-static int64_t top_now_ms(void)
-{
-	return ctl_now_us() / 1000;
-}
-
 /* The active jobs that are wanted, each with its workers and live figures, in ret (owned). */
 static int top_fetch(struct ctl *ctl, const struct args *args, json_t **ret)
 {
@@ -62,11 +57,11 @@ static int top_once(struct ctl *ctl, const struct args *args, struct top *t)
 	int r;
 
 	if (!ctl->json && !ctl->remote.host && gpus_new(&gpus) == 0)
-		gpus_ask(gpus, top_now_ms());
+		gpus_ask(gpus, ctl_now_ms());
 	r = t->open_run ? 0 : top_fetch(ctl, args, &jobs);
 	if (r != 0)
 		return r;
-	top_time(t, top_now_ms(), ctl_now_us());
+	top_time(t, ctl_now_ms(), ctl_now_us());
 	if (t->open_run) {
 		jobs = json_array();
 		json_array_append(jobs, t->open_job);

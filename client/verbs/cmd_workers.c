@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verbs for single workers: add, results, dump; and the parts of stop and restart for them. */
 #include "client/base/job.h"
+#include "client/output/plural.h"
 #include "client/output/time_text.h"
 #include "client/verbs/verbs.h"
 #include "client/verbs/workers.h"
@@ -9,11 +10,6 @@
 #include <string.h>
 
 enum { TEXT_SHOWN_BYTES = 2048 };
-
-static const char *plural(int n)
-{
-	return n == 1 ? "" : "s";
-}
 
 const char *workers_text(const char *text)
 {

@@ -14,7 +14,6 @@ static int on_option(
 {
 	struct args *args = arg;
 
-	(void)err;
 	args_set(args, option, value);
 	return !strcmp(option->name, "help");
 }

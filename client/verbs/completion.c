@@ -87,7 +87,6 @@ static void visible_verbs(FILE *f)
 
 static void bash_option(FILE *f, const struct verb *v, const struct arg_option *o)
 {
-	(void)v;
 	fprintf(f, "--%s ", o->name);
 	if (o->letter)
 		fprintf(f, "-%c ", o->letter);
@@ -251,7 +250,6 @@ static void zsh_action(FILE *f, const struct arg_option *o)
 
 static void zsh_option(FILE *f, const struct verb *v, const struct arg_option *o)
 {
-	(void)v;
 	for (int letter = 0; letter < (o->letter ? 2 : 1); letter++) {
 		if (letter)
 			fprintf(f, "\t\t'-%c%s[", o->letter, o->value ? "+" : "");

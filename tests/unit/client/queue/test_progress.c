@@ -23,7 +23,7 @@ static const char *look(uint64_t ms, int64_t accepted, int64_t queued, int64_t r
 
 	now_ms += ms;
 	progress_update(&p, &c, now_ms);
-	return progress_line(&p, &c, 0, buf, sizeof(buf));
+	return progress_line(&p, &c, buf, sizeof(buf));
 }
 
 static void expect(const char *line, const char *end)
