@@ -67,7 +67,8 @@ client_SRC := \
 	client/queue/line_reader.c \
 	client/queue/payload.c \
 	client/queue/progress.c \
-	client/queue/watch.c \
+	client/queue/progress_view.c \
+	client/queue/submit.c \
 	client/queue/work_program.c \
 	client/top/columns.c \
 	client/top/gpus.c \

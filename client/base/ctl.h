@@ -98,6 +98,9 @@ _must_check_ int ctl_try(struct ctl *ctl, const char *method, json_t *parameters
 int ctl_explain(
 	const struct ctl *ctl, const char *name, const json_t *parameters, struct error *err);
 
+/* The name of an error without an interface of ours. Borrowed from name. */
+const char *ctl_error_name(const char *name);
+
 /* Prints what ctl_explain() found, and the details that came with the error. Returns status. */
 int ctl_refused(
 	const struct ctl *ctl, int status, const json_t *parameters, const struct error *err);

@@ -216,8 +216,7 @@ static void explain(const char *name, const json_t *p, struct error *err)
 			json_get_string(p, "method", "this call"));
 }
 
-/* The error's name without an interface of ours. */
-static const char *short_name(const char *name)
+const char *ctl_error_name(const char *name)
 {
 	const char *dot = strrchr(name, '.');
 
@@ -249,7 +248,7 @@ static int queue_status(const json_t *p)
 
 int ctl_explain(const struct ctl *ctl, const char *name, const json_t *p, struct error *err)
 {
-	const char *brief = short_name(name);
+	const char *brief = ctl_error_name(name);
 	int status = CTL_REFUSED;
 
 	if (!strcmp(brief, "QueueFailed")) {
@@ -374,7 +373,7 @@ static int receive(struct ctl *ctl, struct varlink_sync *link, json_t **ret, boo
 	} while (r == -EINTR);
 	if (r == -EREMOTEIO && name) {
 		r = ctl_explain(ctl, name, parameters, err);
-		memmove(name, short_name(name), strlen(short_name(name)) + 1);
+		memmove(name, ctl_error_name(name), strlen(ctl_error_name(name)) + 1);
 		*ret_error = TAKE_PTR(name);
 		json_decref(ctl->refusal);
 		ctl->refusal = TAKE_PTR(parameters);

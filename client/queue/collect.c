@@ -153,8 +153,8 @@ static void on_fetched(void *arg, const char *error, json_t *parameters, bool co
 		submit_pump(c->s);
 		return;
 	}
-	if (c->s->watch && c->s->ctl->columns > 0)
-		watch_clear(c->s->watch);
+	if (c->s->view && c->s->ctl->columns > 0)
+		progress_view_clear(c->s->view);
 	json_array_foreach (outcomes, i, outcome)
 		if (!print_one(c, outcome)) {
 			no_memory(c);

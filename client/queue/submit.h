@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The shared part of "task submit": client/verbs/cmd_queue_submit.c reads and submits,
- * collect.c fetches results, watch.c shows the progress. One loop runs them all. */
+/*
+ * Submits tasks, fetches and prints their results, and shows the progress: submit.c, collect.c and
+ * progress_view.c, which one loop runs. Called by "task submit".
+ */
 
 #include "client/output/stdout_buffer.h"
 #include "client/queue/client.h"
@@ -10,27 +12,29 @@
 #include "client/queue/progress.h"
 
 struct collect;
-struct watch;
+struct progress_view;
 
 struct submit {
+	/* Set by the caller. */
 	struct ctl *ctl;
 	struct queue_client q;
+	const char *file; /* or NULL */
+	char **arguments;
+	int n_arguments;
+	const char *format;
+	json_t *resources; /* or NULL */
+	int64_t limit_ms;  /* -1: none */
+	bool check_json, alone, no_wait, fetch, ordered, progress;
+
 	struct loop *loop;
 	struct varlink_client *link;
 	struct stdout_buffer *out;
 	struct collect *collect;     /* --fetch, else NULL */
-	struct watch *watch;	     /* the progress line, else NULL */
+	struct progress_view *view;  /* the progress line, else NULL */
 	struct loop_timer *patience; /* runs after an interrupt */
-	const char *format;
-	json_t *resources; /* or NULL */
-	int64_t limit_ms;  /* -1: none */
-	bool check_json, alone, no_wait;
-
-	/* The source of tasks: lines of a file, or arguments. */
-	const char *file;
+	/* The source of tasks: lines of the file, or arguments. */
 	struct line_reader *lines;
-	char **arguments;
-	int n_arguments, at_argument;
+	int at_argument;
 	bool exhausted; /* the source has ended */
 
 	json_t *next; /* tasks for the next call */
@@ -44,16 +48,20 @@ struct submit {
 	int64_t accepted;
 	int status;	  /* our exit status so far */
 	bool refused;	  /* a line or argument was refused */
-	int64_t told;	  /* the last number of accepted tasks that was printed; -1: none */
+	int64_t reported; /* the last number of accepted tasks that was printed; -1: none */
 	bool interrupted; /* only the open call is still awaited */
 	bool finished;
 };
 
+/* Submits all, from the descriptor in of the file (-1: none), or the arguments. Returns an exit
+ * status. */
+_must_check_ int submit_run(struct submit *s, int in);
+
+/* --- for the files of this room */
+
 /* Does what can be done now, and ends the loop when all is done. */
 void submit_pump(struct submit *s);
-/* Prints a message, with the progress line out of the way. Returns status. */
-int submit_say(struct submit *s, int status, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
+
 /* Ends: prints why, and how many tasks were accepted. */
 void submit_fail(struct submit *s, int status, const char *text);
 /* As submit_fail(), for a connection that broke. */
@@ -85,11 +93,11 @@ void collect_pump(struct collect *c);
 
 /* --- the progress line */
 
-_must_check_ int watch_new(struct submit *s, struct watch **ret);
+_must_check_ int progress_view_new(struct submit *s, struct progress_view **ret);
 /* Whether it still waits for the counts before the first task: a task submitted now would count as
  * another program's, or as done. It calls submit_pump() when it has them, or after a second. */
-bool watch_begins(const struct watch *w);
+bool progress_view_begins(const struct progress_view *w);
 /* Removes the line for good. */
-struct watch *watch_free(struct watch *w);
+struct progress_view *progress_view_free(struct progress_view *w);
 /* Removes the line until it is drawn again. */
-void watch_clear(struct watch *w);
+void progress_view_clear(struct progress_view *w);

@@ -248,7 +248,7 @@ static void on_answer(void *arg, const char *error, json_t *parameters, bool con
 {
 	struct slot *s = arg;
 	const json_t *item = json_object_get(parameters, "item");
-	const char *dot = error ? strrchr(error, '.') : NULL, *name = dot ? dot + 1 : error;
+	const char *name = error ? ctl_error_name(error) : NULL;
 	struct error err = { 0 };
 
 	if (error && !strcmp(error, "disconnected"))
