@@ -3,18 +3,19 @@ client_SRC := \
 	client/base/address.c \
 	client/base/answer.c \
 	client/base/args.c \
+	client/base/call.c \
 	client/base/ctl.c \
 	client/base/follow.c \
 	client/base/foreground.c \
 	client/base/job.c \
 	client/base/job_names.c \
 	client/base/line_printer.c \
-	client/base/link.c \
 	client/base/preemption.c \
 	client/base/remote.c \
 	client/base/spec_diff.c \
 	client/doctor/addresses.c \
 	client/doctor/affinity.c \
+	client/doctor/directories.c \
 	client/doctor/doctor.c \
 	client/doctor/etcd.c \
 	client/doctor/etcd_wait.c \
@@ -22,15 +23,14 @@ client_SRC := \
 	client/doctor/limits.c \
 	client/doctor/meeting.c \
 	client/doctor/meeting_etcd.c \
+	client/doctor/meeting_findings.c \
 	client/doctor/meeting_head.c \
-	client/doctor/meeting_say.c \
 	client/doctor/names.c \
-	client/doctor/places.c \
 	client/doctor/probe.c \
 	client/import/order.c \
 	client/import/program.c \
 	client/import/sections.c \
-	client/import/text.c \
+	client/import/values.c \
 	client/import/yaml_text.c \
 	client/jobs/job_dir.c \
 	client/jobs/plan.c \

@@ -4,7 +4,7 @@
 /*
  * Whether an answer has the types of its interface. A job's agent may say anything, and
  * elasticd hands on much of it: the verbs read answers that were checked here, so that a number in
- * the place of a text is an error for people and nothing else. Called by link.c alone.
+ * the place of a text is an error for people and nothing else. Called by call.c and by `top`.
  */
 
 #include "common/base/cleanup.h"

@@ -5,19 +5,19 @@
  * Shared by the files of this room:
  *
  *   doctor.c        the order of the checks; prints what they find
- *   host.c          this host: programs, clock, name, and the next two
- *   affinity.c      whether workers can be bound to CPUs
- *   limits.c        open files, processes, memory, control groups
- *   places.c        directories and shared memory
- *   names.c         the endpoint's addresses, and this host's
- *   addresses.c     names to addresses
- *   etcd.c          etcd: version, leader, room, rights, latency
- *   etcd_wait.c     calls to etcd, one after the other
- *   meeting.c       several hosts: how this one finds the others
- *   meeting_say.c   what comes of that
- *   meeting_head.c  the host at which they meet
- *   meeting_etcd.c  which host that is, where etcd says it
- *   probe.c         a way to another host
+ *   host.c              this host: programs, secrets, clock, name; calls the next three
+ *   affinity.c          whether workers can be bound to CPUs
+ *   limits.c            open files, processes, memory, control groups
+ *   directories.c       state and log directories, shared memory
+ *   names.c             the endpoint's addresses, and this host's
+ *   addresses.c         looks names up
+ *   etcd.c              etcd: version, leader, room, rights, latency
+ *   etcd_wait.c         calls to etcd, one after the other
+ *   meeting.c           several hosts: how this one finds the others
+ *   meeting_head.c      the host at which they meet
+ *   meeting_etcd.c      which host that is, where etcd says it
+ *   meeting_findings.c  prints whether they met and reach each other
+ *   probe.c             tries the way to another host
  *
  * Called by the verb alone. A look-up of a name blocks; all else that waits is in a loop.
  */
@@ -67,11 +67,11 @@ bool doctor_several_hosts(const struct doctor *d);
 /* CLOCK_MONOTONIC. */
 int64_t doctor_now_us(void);
 
-/* affinity.c, host.c, limits.c, places.c */
+/* affinity.c, host.c, limits.c, directories.c */
 void doctor_check_host(struct doctor *d);
 void doctor_check_limits(struct doctor *d);
 void doctor_check_affinity(struct doctor *d);
-void doctor_check_places(struct doctor *d);
+void doctor_check_directories(struct doctor *d);
 
 /* names.c */
 void doctor_check_names(struct doctor *d);

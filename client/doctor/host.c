@@ -156,7 +156,7 @@ void doctor_check_host(struct doctor *d)
 	doctor_check_limits(d);
 	doctor_check_affinity(d);
 	check_linger(d);
-	doctor_check_places(d);
+	doctor_check_directories(d);
 	check_clock(d);
 	check_host_name(d);
 }

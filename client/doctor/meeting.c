@@ -208,16 +208,16 @@ static void meet(struct meeting *m)
 			break;
 	}
 	if (!m->hosts) {
-		meeting_say_failure(m);
+		meeting_found_failure(m);
 		return;
 	}
-	meeting_say_hosts(m);
+	meeting_found_hosts(m);
 	meeting_try_ways(m);
 	p = json_object();
 	json_put_string(p, "id", m->id);
 	json_put(p, "ways", meeting_ways_json(m));
 	(void)ask_head(m, "io.elasticd.Doctor.Report", p, MEETING_REPORT_MS + ANSWER_MORE_MS);
-	meeting_say_ways(m);
+	meeting_found_ways(m);
 }
 
 void doctor_check_meeting(struct doctor *d)

@@ -95,11 +95,11 @@ void meeting_ways_fini(struct meeting *m);
 /* A connection to a, not before the loop runs. Returns a descriptor or a negative errno. */
 int meeting_connect(const struct sockaddr *a);
 
-/* meeting_say.c: what came of it. failure: why there was no meeting; ways: those that were tried,
- * by this host and, as m->answer has them, by others. */
-void meeting_say_failure(struct meeting *m);
-void meeting_say_hosts(struct meeting *m);
-void meeting_say_ways(struct meeting *m);
+/* meeting_findings.c: what came of it. failure: why there was no meeting; ways: those that were
+ * tried, by this host and, as m->answer has them, by others. */
+void meeting_found_failure(struct meeting *m);
+void meeting_found_hosts(struct meeting *m);
+void meeting_found_ways(struct meeting *m);
 /* Whether this host may be the head. */
 bool meeting_may_lead(const struct meeting *m);
 

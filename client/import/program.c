@@ -2,7 +2,7 @@
 #include "client/import/program.h"
 
 #include "client/import/order.h"
-#include "client/import/text.h"
+#include "client/import/values.h"
 #include "common/spec/spec.h"
 #include "common/text/duration.h"
 #include "common/text/json.h"
@@ -104,7 +104,7 @@ static char *program_text(struct program *p, struct section_key *k, int i)
 	_cleanup_free_ char *problem = NULL, *here = owner ? program_here(owner) : NULL;
 	char number[16], count[16], *text = NULL;
 	/* [supervisord] knows the first two alone. */
-	const struct text_name names[] = { { "here", here }, { "host_node_name", p->host },
+	const struct value_name names[] = { { "here", here }, { "host_node_name", p->host },
 		{ "program_name", p->short_name }, { "group_name", p->group },
 		{ "process_num", number }, { "numprocs", count } };
 	size_t n = sizeof(names) / sizeof(names[0]);
@@ -115,7 +115,7 @@ static char *program_text(struct program *p, struct section_key *k, int i)
 	snprintf(count, sizeof(count), "%d", p->n);
 	if (!strcmp(owner->name, "supervisord"))
 		n = 2;
-	if (text_expand(k->value, names, n, program_variables(p, k, i), &text, &problem) < 0)
+	if (value_expand(k->value, names, n, program_variables(p, k, i), &text, &problem) < 0)
 		return NULL;
 	if (problem && !k->used)
 		program_problem(p, owner, k, "%s", problem);
@@ -161,7 +161,7 @@ static bool program_bool(struct program *p, const char *name, bool otherwise)
 {
 	struct section_key *k = program_key(p, name);
 	_cleanup_free_ char *text = program_one(p, k);
-	int value = text ? text_bool(text) : otherwise;
+	int value = text ? value_bool(text) : otherwise;
 
 	if (value >= 0)
 		return value;
@@ -371,7 +371,7 @@ static void program_add_env(struct program *p, struct section_key *k, int i, jso
 {
 	bool again = k && k->used;
 	_cleanup_free_ char *text = program_text(p, k, i);
-	_cleanup_json_ json_t *pairs = text ? text_pairs(text) : NULL;
+	_cleanup_json_ json_t *pairs = text ? value_pairs(text) : NULL;
 
 	if (pairs)
 		json_object_update(env, pairs);
@@ -384,7 +384,7 @@ static json_t *program_command(struct program *p, int i)
 {
 	_cleanup_free_ char *text = program_text(p, program_key(p, "command"), i);
 
-	return text ? text_words(text) : NULL;
+	return text ? value_words(text) : NULL;
 }
 
 /* Splits what all lists have in front from the rest: role.command and role.args. */
@@ -565,7 +565,7 @@ static bool program_needs_none(const struct section_key *k)
 
 	if (!strcmp(k->name, "stdout_events_enabled") || !strcmp(k->name, "stdout_syslog") ||
 		!strcmp(k->name, "stderr_events_enabled") || !strcmp(k->name, "stderr_syslog"))
-		return text_bool(k->value) == 0;
+		return value_bool(k->value) == 0;
 	if (!strcmp(k->name, "stdout_capture_maxbytes") ||
 		!strcmp(k->name, "stderr_capture_maxbytes"))
 		return !strcmp(k->value, "0");

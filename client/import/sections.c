@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/import/sections.h"
 
-#include "client/import/text.h"
+#include "client/import/values.h"
 #include "client/launch/table.h"
 
 #include <ctype.h>
@@ -199,7 +199,7 @@ static int sections_include_all(
 {
 	struct section *by = sections_find(s, "include");
 	struct section_key *files = section_find(by, "files");
-	const struct text_name here = { "here", dir };
+	const struct value_name here = { "here", dir };
 	_cleanup_free_ char *text = NULL;
 	_cleanup_free_ char *name = NULL;
 	char *save = NULL;
@@ -208,7 +208,7 @@ static int sections_include_all(
 
 	if (!files)
 		return 0;
-	r = text_expand(files->value, &here, 1, NULL, &text, &name);
+	r = value_expand(files->value, &here, 1, NULL, &text, &name);
 	/* Reading more sections moves these. */
 	of.file = strdup(by->file);
 	line = files->line;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/import/program.h"
-#include "client/import/text.h"
+#include "client/import/values.h"
 #include "client/import/yaml_text.h"
 #include "client/launch/yaml.h"
 
@@ -36,10 +36,10 @@ static void assert_json(json_t *got, const char *expected)
 
 static void assert_expands(const char *text, const char *expected, const char *problem)
 {
-	const struct text_name names[] = { { "n", "7" }, { "x", "word" } };
+	const struct value_name names[] = { { "n", "7" }, { "x", "word" } };
 	_cleanup_free_ char *got = NULL, *why = NULL;
 
-	ck_assert_int_eq(text_expand(text, names, 2, NULL, &got, &why), 0);
+	ck_assert_int_eq(value_expand(text, names, 2, NULL, &got, &why), 0);
 	ck_assert_str_eq(got, expected);
 	ck_assert_str_eq(why ? why : "", problem);
 }
@@ -57,22 +57,22 @@ END_TEST
 
 START_TEST(commands_are_split_as_by_a_shell)
 {
-	assert_json(text_words("  a 'b c'\\ d \"e \\\" \\n\" f''g ''\n h"),
+	assert_json(value_words("  a 'b c'\\ d \"e \\\" \\n\" f''g ''\n h"),
 		"[\"a\",\"b c d\",\"e \\\" \\\\n\",\"fg\",\"\",\"h\"]");
-	assert_json(text_words(" "), "[]");
-	assert_json(text_words("a 'b"), "none");
+	assert_json(value_words(" "), "[]");
+	assert_json(value_words("a 'b"), "none");
 }
 END_TEST
 
 START_TEST(environments_are_pairs)
 {
-	assert_json(text_pairs("A=1,B=\"x, y\" , C='=',\nD="),
+	assert_json(value_pairs("A=1,B=\"x, y\" , C='=',\nD="),
 		"{\"A\":\"1\",\"B\":\"x, y\",\"C\":\"=\",\"D\":\"\"}");
-	assert_json(text_pairs("A=\"\\d+\\.\",B=\\x"), "{\"A\":\"\\\\d+\\\\.\",\"B\":\"\\\\x\"}");
-	assert_json(text_pairs(""), "{}");
-	assert_json(text_pairs("A"), "none");
-	assert_json(text_pairs("=1"), "none");
-	assert_json(text_pairs("A=\"1"), "none");
+	assert_json(value_pairs("A=\"\\d+\\.\",B=\\x"), "{\"A\":\"\\\\d+\\\\.\",\"B\":\"\\\\x\"}");
+	assert_json(value_pairs(""), "{}");
+	assert_json(value_pairs("A"), "none");
+	assert_json(value_pairs("=1"), "none");
+	assert_json(value_pairs("A=\"1"), "none");
 }
 END_TEST
 

@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 /* A name that %(name)s stands for; a number also as %(name)d and %(name)02d. */
-struct text_name {
+struct value_name {
 	const char *name, *value;
 };
 
@@ -19,16 +19,16 @@ struct text_name {
  * of this process. Text that cannot be replaced stays as it is: ret_problem then has the reason for
  * the first (owned; NULL: none). Returns 0 with owned text, or -ENOMEM.
  */
-_must_check_ int text_expand(const char *text, const struct text_name *names, size_t n,
+_must_check_ int value_expand(const char *text, const struct value_name *names, size_t n,
 	const json_t *env, char **ret, char **ret_problem);
 
 /* The words of a command, as a POSIX shell splits them, without expansions: an array of strings,
  * owned; NULL where a quote is not closed, or without memory. */
-json_t *text_words(const char *text);
+json_t *value_words(const char *text);
 
 /* KEY=value,KEY="value, more": an object of strings, owned; NULL as above, and where it is not of
  * that form. A backslash is a character like others. */
-json_t *text_pairs(const char *text);
+json_t *value_pairs(const char *text);
 
 /* 0 or 1 for "off", "true" and so on; -1: it is neither. */
-int text_bool(const char *text);
+int value_bool(const char *text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/import/text.h"
+#include "client/import/values.h"
 
 #include "common/base/memstream.h"
 #include "common/text/json.h"
@@ -12,8 +12,8 @@
 #include <string.h>
 #include <strings.h>
 
-static const char *text_value(
-	const char *name, size_t len, const struct text_name *names, size_t n, const json_t *env)
+static const char *value_of_name(
+	const char *name, size_t len, const struct value_name *names, size_t n, const json_t *env)
 {
 	_cleanup_free_ char *copy = strndup(name, len);
 
@@ -27,8 +27,8 @@ static const char *text_value(
 
 /* Writes what stands at text, which begins with "%(". Returns its length, or 0 where it cannot be
  * replaced. */
-static size_t text_expand_one(
-	FILE *f, const char *text, const struct text_name *names, size_t n, const json_t *env)
+static size_t value_expand_one(
+	FILE *f, const char *text, const struct value_name *names, size_t n, const json_t *env)
 {
 	const char *end = strchr(text, ')'), *value;
 	size_t digits;
@@ -37,7 +37,7 @@ static size_t text_expand_one(
 
 	if (!end)
 		return 0;
-	value = text_value(text + 2, (size_t)(end - text - 2), names, n, env);
+	value = value_of_name(text + 2, (size_t)(end - text - 2), names, n, env);
 	digits = strspn(end + 1, "0123456789");
 	if (!value || digits > 2)
 		return 0;
@@ -54,7 +54,7 @@ static size_t text_expand_one(
 	return (size_t)(end - text) + 2 + digits;
 }
 
-int text_expand(const char *text, const struct text_name *names, size_t n, const json_t *env,
+int value_expand(const char *text, const struct value_name *names, size_t n, const json_t *env,
 	char **ret, char **ret_problem)
 {
 	char *out = NULL;
@@ -70,7 +70,7 @@ int text_expand(const char *text, const struct text_name *names, size_t n, const
 		if (used)
 			fputc('%', f);
 		else if (!strncmp(text, "%(", 2))
-			used = text_expand_one(f, text, names, n, env);
+			used = value_expand_one(f, text, names, n, env);
 		if (*text == '%' && !used && !*ret_problem &&
 			asprintf(ret_problem, "%.*s is not known here: it stays as it is",
 				(int)strcspn(text, " \t\n\"',;"), text) < 0)
@@ -85,7 +85,7 @@ int text_expand(const char *text, const struct text_name *names, size_t n, const
 
 /* Reads one word, up to a character of ends that is not quoted. escapes: a backslash is one. False:
  * a quote is not closed. */
-static bool text_word(const char **text, const char *ends, bool escapes, FILE *f)
+static bool value_word(const char **text, const char *ends, bool escapes, FILE *f)
 {
 	const char *p = *text;
 	char quote = 0;
@@ -105,12 +105,12 @@ static bool text_word(const char **text, const char *ends, bool escapes, FILE *f
 	return !quote;
 }
 
-static char *text_take(const char **text, const char *ends, bool escapes)
+static char *value_take_word(const char **text, const char *ends, bool escapes)
 {
 	char *out = NULL;
 	size_t size;
 	FILE *f = open_memstream(&out, &size);
-	bool whole = f && text_word(text, ends, escapes, f);
+	bool whole = f && value_word(text, ends, escapes, f);
 
 	if (f)
 		out = memstream_end(f, &out);
@@ -119,12 +119,12 @@ static char *text_take(const char **text, const char *ends, bool escapes)
 	return out;
 }
 
-json_t *text_words(const char *text)
+json_t *value_words(const char *text)
 {
 	json_t *words = json_array();
 
 	for (text += strspn(text, " \t\n"); *text; text += strspn(text, " \t\n")) {
-		_cleanup_free_ char *word = text_take(&text, " \t\n", true);
+		_cleanup_free_ char *word = value_take_word(&text, " \t\n", true);
 
 		if (!word ||
 			json_array_append_new(words, json_string_lossy(word, strlen(word))) < 0) {
@@ -135,7 +135,7 @@ json_t *text_words(const char *text)
 	return words;
 }
 
-json_t *text_pairs(const char *text)
+json_t *value_pairs(const char *text)
 {
 	json_t *pairs = json_object();
 
@@ -145,7 +145,7 @@ json_t *text_pairs(const char *text)
 
 		text += n;
 		if (n && name && *text == '=' && text++)
-			value = text_take(&text, ", \t\n", false);
+			value = value_take_word(&text, ", \t\n", false);
 		if (!value || json_object_set_new(
 				      pairs, name, json_string_lossy(value, strlen(value))) < 0) {
 			json_decref(pairs);
@@ -155,7 +155,7 @@ json_t *text_pairs(const char *text)
 	return pairs;
 }
 
-int text_bool(const char *text)
+int value_bool(const char *text)
 {
 	static const char *const words[] = { "no", "yes", "false", "true", "off", "on", "0", "1" };
 

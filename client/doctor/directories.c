@@ -100,7 +100,7 @@ static void check_shared_memory(struct doctor *d)
 			size, left);
 }
 
-void doctor_check_places(struct doctor *d)
+void doctor_check_directories(struct doctor *d)
 {
 	check_directories(d);
 	check_shared_memory(d);

@@ -49,7 +49,7 @@ static void missing_text(const struct meeting *m, char *text, size_t size)
 	}
 }
 
-void meeting_say_hosts(struct meeting *m)
+void meeting_found_hosts(struct meeting *m)
 {
 	const struct spec_rendezvous *z = &m->doctor->spec->rendezvous;
 	int n = (int)json_array_size(m->hosts);
@@ -69,7 +69,7 @@ void meeting_say_hosts(struct meeting *m)
 			"%d hosts, which %s has let meet: %s", n, m->head_name, names);
 }
 
-void meeting_say_failure(struct meeting *m)
+void meeting_found_failure(struct meeting *m)
 {
 	char waited[DURATION_TEXT_MAX];
 
@@ -214,7 +214,7 @@ static void say_host(struct meeting *m, const json_t *host)
 	doctor_found(m->doctor, b.state, "host", name, b.advice, "%s", b.text);
 }
 
-void meeting_say_ways(struct meeting *m)
+void meeting_found_ways(struct meeting *m)
 {
 	json_t *host;
 	size_t i;
