@@ -17,7 +17,7 @@ void address_fini(struct address *a)
 }
 
 /* Checks a set of numbers and stores its shortest form. */
-static int normal_set(const char *text, const char *what, char **ret, struct error *err)
+static int parse_set(const char *text, const char *what, char **ret, struct error *err)
 {
 	struct ranks set = { 0 };
 	int r = ranks_parse(&set, text, what, err);
@@ -34,7 +34,7 @@ static int parse_workers(const char *text, struct address *a, struct error *err)
 	const char *colon = strchr(text, ':');
 
 	if (text[strspn(text, "0123456789,- ")] == '\0')
-		return normal_set(text, "ranks", &a->ranks, err);
+		return parse_set(text, "ranks", &a->ranks, err);
 	a->role = colon ? strndup(text, colon - text) : strdup(text);
 	if (!a->role)
 		return error_set(err, -ENOMEM, "out of memory");
@@ -42,7 +42,7 @@ static int parse_workers(const char *text, struct address *a, struct error *err)
 		return 0;
 	if (colon == text)
 		return error_set(err, -EINVAL, "expected the name of a role before ':'");
-	return normal_set(colon + 1, "index", &a->indexes, err);
+	return parse_set(colon + 1, "index", &a->indexes, err);
 }
 
 int address_parse(const char *text, struct address *ret, struct error *err)
@@ -72,7 +72,7 @@ int address_parse(const char *text, struct address *ret, struct error *err)
 	return 0;
 }
 
-static bool is_of(const json_t *worker, const char *role)
+static bool is_of_role(const json_t *worker, const char *role)
 {
 	const char *name = json_string_value(json_object_get(worker, "role"));
 
@@ -81,7 +81,7 @@ static bool is_of(const json_t *worker, const char *role)
 
 /* Adds to ret the ranks of the workers of role (NULL: of all) whose number by key is in want (NULL:
  * all), and adds these numbers to present. */
-static int collect(const json_t *workers, const char *role, const char *key,
+static int add_ranks_of_workers(const json_t *workers, const char *role, const char *key,
 	const struct ranks *want, struct ranks *found, struct ranks *present)
 {
 	size_t i;
@@ -91,8 +91,8 @@ static int collect(const json_t *workers, const char *role, const char *key,
 		int number = json_integer_value(json_object_get(worker, key));
 		int rank = json_integer_value(json_object_get(worker, "rank"));
 
-		if (!is_of(worker, role) || (want && !ranks_contains(want, number)) || rank < 0 ||
-			rank > RANKS_MAX || number < 0 || number > RANKS_MAX)
+		if (!is_of_role(worker, role) || (want && !ranks_contains(want, number)) ||
+			rank < 0 || rank > RANKS_MAX || number < 0 || number > RANKS_MAX)
 			continue;
 		if (ranks_add(found, rank, rank) < 0 || ranks_add(present, number, number) < 0)
 			return -ENOMEM;
@@ -101,7 +101,7 @@ static int collect(const json_t *workers, const char *role, const char *key,
 }
 
 /* The same of workers of all hosts of a group, whose roles say where they are. */
-static int collect_hosts(const json_t *hosts, const char *role, const struct ranks *want,
+static int add_ranks_of_hosts(const json_t *hosts, const char *role, const struct ranks *want,
 	struct ranks *found, struct ranks *present)
 {
 	size_t h, i;
@@ -113,7 +113,7 @@ static int collect_hosts(const json_t *hosts, const char *role, const struct ran
 			int64_t index = json_integer_value(json_object_get(of, "first_index"));
 			int64_t n = json_integer_value(json_object_get(of, "workers"));
 
-			if (!is_of(of, role) || first < 0 || index < 0 || n < 0 ||
+			if (!is_of_role(of, role) || first < 0 || index < 0 || n < 0 ||
 				first > RANKS_MAX - n || index > RANKS_MAX - n)
 				continue;
 			for (int k = 0; k < (int)n; k++) {
@@ -140,7 +140,8 @@ static int first_missing(const struct ranks *want, const struct ranks *present)
 }
 
 /* Finds all workers that a names. */
-static int find(const struct address *a, const json_t *job, struct ranks *found, struct error *err)
+static int find_workers(
+	const struct address *a, const json_t *job, struct ranks *found, struct error *err)
 {
 	const json_t *workers = json_object_get(job, "workers");
 	_cleanup_(ranks_fini) struct ranks want = { 0 }, present = { 0 };
@@ -149,9 +150,9 @@ static int find(const struct address *a, const json_t *job, struct ranks *found,
 
 	if (r < 0)
 		return r;
-	if (collect(workers, a->role, a->role ? "index" : "rank", set ? &want : NULL, found,
-		    &present) < 0 ||
-		(a->role && collect_hosts(json_object_get(job, "hosts"), a->role,
+	if (add_ranks_of_workers(workers, a->role, a->role ? "index" : "rank", set ? &want : NULL,
+		    found, &present) < 0 ||
+		(a->role && add_ranks_of_hosts(json_object_get(job, "hosts"), a->role,
 				    set ? &want : NULL, found, &present) < 0))
 		return error_set(err, -ENOMEM, "out of memory");
 	missing = set ? first_missing(&want, &present) : -1;
@@ -174,7 +175,7 @@ int address_ranks(const struct address *a, const json_t *job, char **ret, struct
 		*ret = a->ranks ? strdup(a->ranks) : NULL;
 		return a->ranks && !*ret ? error_set(err, -ENOMEM, "out of memory") : 0;
 	}
-	r = find(a, job, &found, err);
+	r = find_workers(a, job, &found, err);
 	if (r < 0)
 		return r;
 	*ret = ranks_to_string(&found);

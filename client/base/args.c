@@ -16,7 +16,7 @@
 enum { LONG_BASE = 256 };
 
 /* Fills getopt's tables from both of ours; val encodes table and row. */
-static void fill(const struct args *a, struct option *longs, char *shorts)
+static void fill_getopt_tables(const struct args *a, struct option *longs, char *shorts)
 {
 	int n = 0;
 
@@ -50,7 +50,7 @@ static int by_letter(const struct args *a, int c)
 
 /* Reports an unknown long option: lists the options that begin with it, or else names the most
  * similar one. */
-static int unknown(const struct args *a, const char *word, struct error *err)
+static int refuse_unknown(const struct args *a, const char *word, struct error *err)
 {
 	char name[SIMILAR_MAX + 1], names[160] = "", quoted[QUOTE_MAX];
 	size_t best = SIMILAR_MAX, used = 0;
@@ -80,7 +80,7 @@ static int unknown(const struct args *a, const char *word, struct error *err)
 	return error_set(err, -EINVAL, "unknown option %s", quoted);
 }
 
-static int complain(const struct args *a, char **argv, int c, struct error *err)
+static int explain_getopt(const struct args *a, char **argv, int c, struct error *err)
 {
 	const char *word = optind > 0 ? argv[optind - 1] : "";
 
@@ -95,11 +95,11 @@ static int complain(const struct args *a, char **argv, int c, struct error *err)
 					  .name);
 	if (optopt > 0)
 		return error_set(err, -EINVAL, "unknown option -%c", optopt);
-	return unknown(a, word, err);
+	return refuse_unknown(a, word, err);
 }
 
 /* Adds a value of o to a; returns false if there are too many. */
-static bool keep(struct args *a, const struct arg_option *o)
+static bool add_to_many(struct args *a, const struct arg_option *o)
 {
 	size_t n = o->value ? strlen(o->value) : 0;
 
@@ -124,17 +124,17 @@ int args_parse(struct args *a, const struct arg_option *own, const struct arg_op
 	memset(a->values[0], 0, sizeof(a->values[0]));
 	a->n_many = 0;
 	strcpy(shorts, stop_early ? "+:" : ":");
-	fill(a, longs, shorts + strlen(shorts));
+	fill_getopt_tables(a, longs, shorts + strlen(shorts));
 	optind = 0; /* makes glibc start from the beginning */
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
 		if (c == '?' || c == ':')
-			return complain(a, argv, c, err);
+			return explain_getopt(a, argv, c, err);
 		if (c < LONG_BASE)
 			c = by_letter(a, c);
 		c -= LONG_BASE;
 		a->values[c / ARGS_OPTIONS_MAX][c % ARGS_OPTIONS_MAX] = optarg ? optarg : "";
-		if (!keep(a, &a->options[c / ARGS_OPTIONS_MAX][c % ARGS_OPTIONS_MAX]))
+		if (!add_to_many(a, &a->options[c / ARGS_OPTIONS_MAX][c % ARGS_OPTIONS_MAX]))
 			return error_set(err, -EINVAL, "an option is given more than %d times",
 				ARGS_MANY_MAX);
 	}

@@ -57,7 +57,7 @@ int ctl_interrupted(void)
 	return interrupted;
 }
 
-static int failed(const struct ctl *ctl, int status)
+static int status_of_failure(const struct ctl *ctl, int status)
 {
 	return ctl->verdict_status && status != CTL_TIMED_OUT ? CTL_FAILED : status;
 }
@@ -68,7 +68,7 @@ static int timed_out(const struct ctl *ctl)
 }
 
 /* The command that starts the elasticd behind socket; systemd starts the system's. */
-static const char *starter(const char *socket)
+static const char *start_command(const char *socket)
 {
 	bool system = paths_is_system() && !strcmp(socket, SYSTEM_SOCKET);
 
@@ -84,27 +84,28 @@ int ctl_cannot_connect(const struct ctl *ctl, int r, const struct error *err)
 	struct error why = { 0 };
 
 	if (ctl->token)
-		return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON),
+		return ctl_error(ctl, status_of_failure(ctl, CTL_NO_DAEMON),
 			"cannot reach the job's agent: %s", err->text);
 	if (r == -EPERM)
-		return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON),
+		return ctl_error(ctl, status_of_failure(ctl, CTL_NO_DAEMON),
 			"%s; nothing was sent there. Name the elasticd that is meant with --socket, "
 			"and a user that it may run as with --trust-uid",
 			err->text);
 	if (r == -EACCES)
-		return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON),
+		return ctl_error(ctl, status_of_failure(ctl, CTL_NO_DAEMON),
 			"%s: permission denied; its mode, and that of its directory, says who may use "
 			"this elasticd",
 			ctl->socket);
 	if (r == -ENOENT || r == -ECONNREFUSED) {
 		if (ctl->found && paths_check_environment(&why) < 0)
 			ctl_error(ctl, 0, "%s", why.text);
-		return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON),
+		return ctl_error(ctl, status_of_failure(ctl, CTL_NO_DAEMON),
 			"no elasticd listens on %s; start one with %s, or name another socket with "
 			"--socket",
-			ctl->socket, starter(ctl->socket));
+			ctl->socket, start_command(ctl->socket));
 	}
-	return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON), "cannot reach elasticd: %s", err->text);
+	return ctl_error(
+		ctl, status_of_failure(ctl, CTL_NO_DAEMON), "cannot reach elasticd: %s", err->text);
 }
 
 /* The program behind ctl->socket, for messages. */
@@ -113,7 +114,7 @@ static const char *peer_name(const struct ctl *ctl)
 	return ctl->token ? "the job's agent" : "elasticd";
 }
 
-static int greet(struct ctl *ctl, struct varlink_sync *link);
+static int send_hello(struct ctl *ctl, struct varlink_sync *link);
 
 void ctl_explain_break(const struct ctl *ctl, const char *why, struct error *err)
 {
@@ -126,12 +127,12 @@ void ctl_explain_break(const struct ctl *ctl, const char *why, struct error *err
 			why ? ": " : "", why ? why : "");
 }
 
-static int broke(const struct ctl *ctl, const char *why)
+static int report_break(const struct ctl *ctl, const char *why)
 {
 	struct error err;
 
 	ctl_explain_break(ctl, why, &err);
-	return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON), "%s", err.text);
+	return ctl_error(ctl, status_of_failure(ctl, CTL_NO_DAEMON), "%s", err.text);
 }
 
 /* Whether the default rules for elasticd's socket may be used. Returns 0 or -EPERM with err. */
@@ -174,7 +175,7 @@ int ctl_connect(struct ctl *ctl, struct varlink_sync **ret)
 	int r = ctl_open(ctl, &link, &err);
 
 	if (r == 0)
-		r = greet(ctl, link);
+		r = send_hello(ctl, link);
 	else
 		r = ctl_cannot_connect(ctl, r, &err);
 	if (r == 0)
@@ -196,7 +197,7 @@ static void print_details(FILE *f, const char *text)
 }
 
 /* Puts into err what an error means for people; keeps err's text for unknown ones. */
-static void explain(const char *name, const json_t *p, struct error *err)
+static void explain_error(const char *name, const json_t *p, struct error *err)
 {
 	const char *message = get_text(p, "message");
 
@@ -255,13 +256,13 @@ int ctl_explain(const struct ctl *ctl, const char *name, const json_t *p, struct
 		explain_task_error(json_object_get(p, "error"), err);
 		status = queue_status(p);
 	} else {
-		explain(brief, p, err);
+		explain_error(brief, p, err);
 	}
 	if (!err->text[0])
 		error_set(err, -EREMOTEIO, "%s refused: %s", peer_name(ctl), brief);
 	if (!strcmp(brief, "DeadlineExceeded"))
 		status = CTL_TIMED_OUT;
-	return failed(ctl, status);
+	return status_of_failure(ctl, status);
 }
 
 int ctl_refused(
@@ -352,12 +353,12 @@ static int wait_input(struct ctl *ctl, struct varlink_sync *link)
 		if (r == 0)
 			return timed_out(ctl);
 		if (r != -EINTR)
-			return broke(ctl, strerror(-r));
+			return report_break(ctl, strerror(-r));
 	}
 }
 
 /* Receives one answer. Returns the service's errors in ret_error, prints others. */
-static int receive(struct ctl *ctl, struct varlink_sync *link, json_t **ret, bool *ret_more,
+static int receive_answer(struct ctl *ctl, struct varlink_sync *link, json_t **ret, bool *ret_more,
 	char **ret_error, struct error *err)
 {
 	_cleanup_json_ json_t *parameters = NULL;
@@ -380,9 +381,9 @@ static int receive(struct ctl *ctl, struct varlink_sync *link, json_t **ret, boo
 		return r;
 	}
 	if (r < 0)
-		return broke(ctl, err->text[0] ? err->text : strerror(-r));
+		return report_break(ctl, err->text[0] ? err->text : strerror(-r));
 	if (answer_check(varlink_sync_method(link), parameters, err) < 0)
-		return ctl_error(ctl, failed(ctl, CTL_REFUSED),
+		return ctl_error(ctl, status_of_failure(ctl, CTL_REFUSED),
 			"%s gave an answer that cannot be used: %s", peer_name(ctl), err->text);
 	if (ret)
 		*ret = TAKE_PTR(parameters);
@@ -400,12 +401,12 @@ int ctl_send(struct ctl *ctl, struct varlink_sync *link, const char *method, jso
 	snprintf(full, sizeof(full), "%s%s", strchr(method, '.') ? "" : INTERFACE, method);
 	if (varlink_sync_send(link, full, parameters, more, &err) == 0)
 		return 0;
-	return ctl_error(
-		ctl, failed(ctl, CTL_NO_DAEMON), "cannot call %s: %s", peer_name(ctl), err.text);
+	return ctl_error(ctl, status_of_failure(ctl, CTL_NO_DAEMON), "cannot call %s: %s",
+		peer_name(ctl), err.text);
 }
 
 /* In a worker, tells the agent who we are, by the token. */
-static int greet(struct ctl *ctl, struct varlink_sync *link)
+static int send_hello(struct ctl *ctl, struct varlink_sync *link)
 {
 	_cleanup_json_ json_t *answer = NULL;
 	_cleanup_free_ char *name = NULL;
@@ -417,7 +418,7 @@ static int greet(struct ctl *ctl, struct varlink_sync *link)
 	r = ctl_send(ctl, link, "io.elasticd.Worker.Hello",
 		ctl_with(json_object(), "token", json_string(ctl->token)), false);
 	if (r == 0)
-		r = receive(ctl, link, &answer, NULL, &name, &err);
+		r = receive_answer(ctl, link, &answer, NULL, &name, &err);
 	return name ? ctl_error(ctl, r, "%s", err.text) : r;
 }
 
@@ -431,7 +432,7 @@ int ctl_try(struct ctl *ctl, const char *method, json_t *parameters, json_t **re
 		return r;
 	}
 	r = ctl_send(ctl, ctl->link, method, parameters, false);
-	return r != 0 ? r : receive(ctl, ctl->link, ret, NULL, ret_error, err);
+	return r != 0 ? r : receive_answer(ctl, ctl->link, ret, NULL, ret_error, err);
 }
 
 int ctl_call(struct ctl *ctl, const char *method, json_t *parameters, json_t **ret)
@@ -462,7 +463,7 @@ int ctl_next(struct ctl *ctl, struct varlink_sync *link, json_t **ret, bool *ret
 {
 	_cleanup_free_ char *name = NULL;
 	struct error err = { 0 };
-	int r = receive(ctl, link, ret, ret_more, &name, &err);
+	int r = receive_answer(ctl, link, ret, ret_more, &name, &err);
 
 	return name ? ctl_error(ctl, r, "%s", err.text) : r;
 }
@@ -470,7 +471,7 @@ int ctl_next(struct ctl *ctl, struct varlink_sync *link, json_t **ret, bool *ret
 int ctl_try_next(struct ctl *ctl, struct varlink_sync *link, json_t **ret, bool *ret_more,
 	char **ret_error, struct error *err)
 {
-	return receive(ctl, link, ret, ret_more, ret_error, err);
+	return receive_answer(ctl, link, ret, ret_more, ret_error, err);
 }
 
 int ctl_ready(struct ctl *ctl, struct varlink_sync *a, struct varlink_sync *b, int limit_ms)

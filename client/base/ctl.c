@@ -152,7 +152,7 @@ static void write_message(const char *text)
 	}
 }
 
-static void complain(const struct ctl *ctl, const char *fmt, va_list ap)
+static void write_error(const struct ctl *ctl, const char *fmt, va_list ap)
 {
 	_cleanup_free_ char *text = NULL;
 
@@ -169,7 +169,7 @@ int ctl_error(const struct ctl *ctl, int status, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	complain(ctl, fmt, ap);
+	write_error(ctl, fmt, ap);
 	va_end(ap);
 	return status;
 }
@@ -179,7 +179,7 @@ int ctl_usage(const struct ctl *ctl, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	complain(ctl, fmt, ap);
+	write_error(ctl, fmt, ap);
 	va_end(ap);
 	if (ctl->verb)
 		fprintf(stderr,

@@ -43,7 +43,7 @@ static bool worth_telling(const json_t *event)
 	return true;
 }
 
-static void hold(struct follow *f, const json_t *events)
+static void hold_events(struct follow *f, const json_t *events)
 {
 	json_t *event;
 	size_t i;
@@ -64,7 +64,7 @@ static bool is_before(const json_t *event, int64_t attempt)
 }
 
 /* Shows the held events that belong before the lines of an attempt. */
-static void tell(struct follow *f, int64_t attempt)
+static void show_events(struct follow *f, int64_t attempt)
 {
 	const json_t *event;
 
@@ -78,16 +78,16 @@ static void tell(struct follow *f, int64_t attempt)
 	}
 }
 
-static int take(struct follow *f, struct varlink_sync **link);
+static int read_answer(struct follow *f, struct varlink_sync **link);
 
 /* Reads events up to the start of an attempt, before its first line is shown. */
-static void catch_up(struct follow *f, int64_t attempt)
+static void read_events_before(struct follow *f, int64_t attempt)
 {
 	while (attempt > f->seen && f->watch && get_int(f->job, "attempt") < attempt &&
-		ctl_ready(f->ctl, NULL, f->watch, QUIET_MS) && take(f, &f->watch) == 0)
+		ctl_ready(f->ctl, NULL, f->watch, QUIET_MS) && read_answer(f, &f->watch) == 0)
 		;
 	f->seen = attempt;
-	tell(f, attempt);
+	show_events(f, attempt);
 }
 
 static void print_lines(struct follow *f, const json_t *lines)
@@ -96,7 +96,7 @@ static void print_lines(struct follow *f, const json_t *lines)
 	size_t i;
 
 	json_array_foreach (lines, i, line) {
-		catch_up(f, get_int(line, "attempt"));
+		read_events_before(f, get_int(line, "attempt"));
 		if (f->ctl->json)
 			ctl_print_json(line, true);
 		else
@@ -107,7 +107,7 @@ static void print_lines(struct follow *f, const json_t *lines)
 }
 
 /* Reads the next answer of one of the streams; closes the stream after the last one. */
-static int take(struct follow *f, struct varlink_sync **link)
+static int read_answer(struct follow *f, struct varlink_sync **link)
 {
 	_cleanup_json_ json_t *answer = NULL;
 	_cleanup_free_ char *refusal = NULL;
@@ -126,7 +126,7 @@ static int take(struct follow *f, struct varlink_sync **link)
 				(long long)get_int(answer, "missed"));
 		print_lines(f, json_object_get(answer, "lines"));
 	} else {
-		hold(f, json_object_get(answer, "events"));
+		hold_events(f, json_object_get(answer, "events"));
 		json_decref(f->job);
 		f->job = json_incref(json_object_get(answer, "job"));
 		more = more && !job_ended(f->job);
@@ -138,7 +138,7 @@ static int take(struct follow *f, struct varlink_sync **link)
 
 /* Shows the run until its end. Returns 0 at the end, CTL_TIMED_OUT, or another status; 128 and
  * more: interrupted. */
-static int show(struct follow *f)
+static int show_run(struct follow *f)
 {
 	while (f->logs || f->watch) {
 		bool waits = json_array_size(f->held) > 0;
@@ -151,18 +151,18 @@ static int show(struct follow *f)
 			return ctl_error(f->ctl, CTL_TIMED_OUT, "timed out after %g s",
 				f->ctl->timeout_ms / 1000.0);
 		if (mask & 1)
-			r = take(f, &f->logs);
+			r = read_answer(f, &f->logs);
 		if (r == 0 && mask & 2)
-			r = take(f, &f->watch);
+			r = read_answer(f, &f->watch);
 		if (r != 0)
 			return r;
 		if (!mask || !f->logs || ctl_now_us() - f->held_us > HELD_MAX_MS * 1000)
-			tell(f, INT64_MAX);
+			show_events(f, INT64_MAX);
 	}
 	return 0;
 }
 
-static void report(struct follow *f)
+static void report_end(struct follow *f)
 {
 	_cleanup_json_ json_t *answer = NULL;
 	_cleanup_free_ char *text = NULL, *verdict = job_verdict_text(f->job);
@@ -205,11 +205,11 @@ int follow_run(struct ctl *ctl, const char *name, const char *run)
 	if (r == 0)
 		r = ctl_stream(ctl, "Logs", all_lines(run), &f.logs);
 	if (r == 0)
-		r = show(&f);
-	tell(&f, INT64_MAX);
+		r = show_run(&f);
+	show_events(&f, INT64_MAX);
 	line_printer_end(&f.printer);
 	if (r == 0) {
-		report(&f);
+		report_end(&f);
 		r = job_exit_status(f.job);
 	} else if (r > 128) {
 		fprintf(stderr,

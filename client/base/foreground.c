@@ -63,7 +63,7 @@ struct refusal {
 };
 
 /* In the child: executes the program, or returns why that failed. */
-static struct refusal become(const struct foreground_program *p)
+static struct refusal exec_program(const struct foreground_program *p)
 {
 	if (p->cwd && chdir(p->cwd) < 0)
 		return (struct refusal){ errno, FOREGROUND_CWD };
@@ -82,7 +82,7 @@ static struct refusal become(const struct foreground_program *p)
 }
 
 /* In the child; never returns. */
-static void execute(const struct foreground *f, const struct foreground_program *p, pid_t parent)
+static void run_child(const struct foreground *f, const struct foreground_program *p, pid_t parent)
 {
 	struct refusal why;
 	char go;
@@ -97,7 +97,7 @@ static void execute(const struct foreground *f, const struct foreground_program 
 	for (int i = 1; i < NSIG; i++)
 		signal(i, SIG_DFL);
 	sigprocmask(SIG_SETMASK, &f->before, NULL);
-	why = become(p);
+	why = exec_program(p);
 	(void)!write(f->error_fd, &why, sizeof(why));
 	_exit(127);
 }
@@ -117,7 +117,7 @@ static int make_process(struct foreground *f, const struct foreground_program *p
 		close(go[1]);
 		child.go_fd = go[0];
 		child.error_fd = error[1];
-		execute(&child, p, parent);
+		run_child(&child, p, parent);
 	}
 	setpgid(f->pid, f->pid);
 	return 0;
@@ -187,7 +187,7 @@ static bool has_job_control(void)
 
 /* Runs when a shell continues us, in the foreground ("fg") or background ("bg"): continues the
  * program too. */
-static void go_on(struct foreground *f)
+static void continue_program(struct foreground *f)
 {
 	if (f->has_tty && !f->given && tcgetpgrp(STDIN_FILENO) == getpgrp()) {
 		tcgetattr(STDIN_FILENO, &f->ours);
@@ -232,10 +232,10 @@ static void stop_too(struct foreground *f, int signo)
 		sigprocmask(SIG_BLOCK, &stop, NULL);
 		forget_continued();
 	}
-	go_on(f);
+	continue_program(f);
 }
 
-static void look_at_program(struct foreground *f)
+static void reap_program(struct foreground *f)
 {
 	int status;
 
@@ -255,9 +255,9 @@ void foreground_take(struct foreground *f)
 
 	while (read(f->signal_fd, &si, sizeof(si)) == sizeof(si)) {
 		if (si.ssi_signo == SIGCHLD)
-			look_at_program(f);
+			reap_program(f);
 		else if (si.ssi_signo == SIGCONT)
-			go_on(f);
+			continue_program(f);
 		else
 			foreground_signal(f, (int)si.ssi_signo);
 	}

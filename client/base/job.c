@@ -132,7 +132,7 @@ int job_status(struct ctl *ctl, const char *name, bool live, json_t **ret)
 }
 
 /* Says how far a job has got: "digits: stopping, 3 of 8 workers are left". */
-static void say_waiting(struct ctl *ctl, const json_t *job)
+static void show_waiting(struct ctl *ctl, const json_t *job)
 {
 	const char *name = get_text(job, "name"), *state = get_text(job, "state");
 	const char *reason = get_text(job, "reason");
@@ -168,7 +168,7 @@ int job_wait(struct ctl *ctl, const char *name, job_test_fn test, void *arg, jso
 		if (r == 0 && (job_ended(*ret) || (test && test(*ret, arg))))
 			return 0;
 		if (r == 0)
-			say_waiting(ctl, *ret);
+			show_waiting(ctl, *ret);
 	}
 	if (r != 0) {
 		json_decref(*ret);

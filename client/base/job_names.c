@@ -17,7 +17,7 @@ void job_names_fini(struct job_names *names)
 }
 
 /* Takes name and adds it unless it is there already; NULL means out of memory. */
-static int add(struct job_names *names, char *name)
+static int add_name(struct job_names *names, char *name)
 {
 	char **more = NULL;
 
@@ -61,7 +61,7 @@ int job_names_match(
 			continue;
 		if (asprintf(&text, "%s%s", of == JOB_NAMES_ENDED ? run : name, pattern + len) < 0)
 			text = NULL;
-		if (add(names, text) < 0)
+		if (add_name(names, text) < 0)
 			return -ENOMEM;
 		n++;
 	}
@@ -69,7 +69,7 @@ int job_names_match(
 }
 
 /* Asks elasticd for the jobs that a pattern or --all chooses from. */
-static int list(struct ctl *ctl, bool all, enum job_names_of of, json_t **ret)
+static int list_jobs(struct ctl *ctl, bool all, enum job_names_of of, json_t **ret)
 {
 	bool ended = of == JOB_NAMES_ENDED || (of == JOB_NAMES_NEWEST && !all);
 	_cleanup_json_ json_t *answer = NULL;
@@ -81,18 +81,19 @@ static int list(struct ctl *ctl, bool all, enum job_names_of of, json_t **ret)
 	return r;
 }
 
-static int get_one(struct ctl *ctl, const char *text, enum job_names_of of, json_t **jobs,
+static int add_named(struct ctl *ctl, const char *text, enum job_names_of of, json_t **jobs,
 	struct job_names *names)
 {
 	static const char *const kinds[] = { "active job", "job", "job that has ended" };
 	int r = 0;
 
 	if (!text[strcspn(text, WILD)] || strcspn(text, WILD) > strcspn(text, "/"))
-		return add(names, strdup(text)) < 0 ? ctl_error(ctl, CTL_FAILED, "out of memory")
-						    : 0;
+		return add_name(names, strdup(text)) < 0
+			       ? ctl_error(ctl, CTL_FAILED, "out of memory")
+			       : 0;
 	names->chosen = true;
 	if (!*jobs)
-		r = list(ctl, false, of, jobs);
+		r = list_jobs(ctl, false, of, jobs);
 	if (r != 0)
 		return r;
 	r = job_names_match(names, text, *jobs, of);
@@ -103,10 +104,10 @@ static int get_one(struct ctl *ctl, const char *text, enum job_names_of of, json
 			       "no %s matches \"%s\"", kinds[of], text);
 }
 
-static int get_all(struct ctl *ctl, enum job_names_of of, struct job_names *names)
+static int add_all(struct ctl *ctl, enum job_names_of of, struct job_names *names)
 {
 	_cleanup_json_ json_t *jobs = NULL;
-	int r = list(ctl, true, of, &jobs);
+	int r = list_jobs(ctl, true, of, &jobs);
 
 	names->chosen = true;
 	if (r == 0 && job_names_match(names, "*", jobs, of) < 0)
@@ -121,7 +122,7 @@ int job_names_older(struct ctl *ctl, int64_t older_ms, struct job_names *ret)
 	const int64_t before_us = ctl_now_us() - older_ms * 1000;
 	_cleanup_json_ json_t *jobs = NULL;
 	struct job_names names = { .chosen = true };
-	int r = list(ctl, true, JOB_NAMES_ENDED, &jobs);
+	int r = list_jobs(ctl, true, JOB_NAMES_ENDED, &jobs);
 	size_t i = json_array_size(jobs);
 
 	while (i-- > 0)
@@ -149,9 +150,9 @@ int job_names_get(
 	if (all == (args->argc > 0))
 		return ctl_usage(ctl, "expected jobs or --all, got %s", all ? "both" : "neither");
 	if (all)
-		r = get_all(ctl, of, &names);
+		r = add_all(ctl, of, &names);
 	for (int i = 0; i < args->argc && r == 0; i++)
-		r = get_one(ctl, args->argv[i], of, &jobs, &names);
+		r = add_named(ctl, args->argv[i], of, &jobs, &names);
 	if (r == 0)
 		*ret = names;
 	else

@@ -18,7 +18,7 @@ struct line_part {
 
 /* The unfinished line of a worker on a stream; NULL if there is none, or with make if memory is
  * out. */
-static struct line_part *find(struct line_printer *p, int rank, bool is_err, bool make)
+static struct line_part *find_part(struct line_printer *p, int rank, bool is_err, bool make)
 {
 	struct line_part *parts;
 	ptrdiff_t open = p->open ? p->open - p->parts : -1;
@@ -139,7 +139,7 @@ static void write_part(struct line_printer *p, struct line_part *part, const jso
 }
 
 /* Holds a part until more comes. Returns false if it must be written now. */
-static bool hold(struct line_printer *p, struct line_part *part, const json_t *line,
+static bool hold_bytes(struct line_printer *p, struct line_part *part, const json_t *line,
 	const char *bytes, size_t len)
 {
 	char *held;
@@ -175,14 +175,14 @@ static void print_bytes(struct line_printer *p, const json_t *line, const char *
 {
 	const char *stream = get_text(line, "stream");
 	bool is_err = stream && !strcmp(stream, "stderr"), partial = get_true(line, "partial");
-	struct line_part *part = find(p, (int)get_int(line, "rank"), is_err, partial);
+	struct line_part *part = find_part(p, (int)get_int(line, "rank"), is_err, partial);
 
 	if (!part || (!partial && !part->begun && !part->held)) {
 		print_whole(p, line, is_err, bytes, len);
 		return;
 	}
 	if (partial) {
-		if (!hold(p, part, line, bytes, len))
+		if (!hold_bytes(p, part, line, bytes, len))
 			write_part(p, part, line, bytes, len);
 		return;
 	}

@@ -35,7 +35,7 @@ char *preemption_who(const json_t *p, int64_t now_us)
 	return text;
 }
 
-static const char *words_of(const char *state)
+static const char *state_words(const char *state)
 {
 	static const char *const words[][2] = {
 		{ "agreeing", "agreeing on a step" },
@@ -72,7 +72,7 @@ char *preemption_progress(const json_t *p, int64_t now_us)
 
 	if (!f)
 		return NULL;
-	fputs(words_of(get_text(p, "state")), f);
+	fputs(state_words(get_text(p, "state")), f);
 	if (has_value(p, "step"))
 		fprintf(f, ", step %lld%s", (long long)get_int(p, "step"),
 			get_true(p, "final") ? " is the last" : "");

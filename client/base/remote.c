@@ -26,7 +26,7 @@ static bool is_host(const char *text)
 	return true;
 }
 
-static char *option(const char *name, const char *value)
+static char *option_word(const char *name, const char *value)
 {
 	char *text;
 
@@ -35,9 +35,10 @@ static char *option(const char *name, const char *value)
 	return asprintf(&text, "--%s=%s", name, value) < 0 ? NULL : text;
 }
 
-static char *command(const char *socket, const char *trusted)
+static char *bridge_command(const char *socket, const char *trusted)
 {
-	_cleanup_free_ char *at = option("socket", socket), *by = option("trust-uid", trusted);
+	_cleanup_free_ char *at = option_word("socket", socket),
+			    *by = option_word("trust-uid", trusted);
 	const char *words[5] = { "elasticctl" };
 	int n = 1;
 
@@ -61,7 +62,7 @@ int remote_init(struct remote *r, const char *host, const char *socket, const ch
 		return error_set(err, -EINVAL, "expected HOST or USER@HOST, got %s",
 			quote_text(host, quoted));
 	r->host = strdup(host);
-	r->command = command(socket, trusted);
+	r->command = bridge_command(socket, trusted);
 	if (r->host && r->command)
 		return 0;
 	remote_fini(r);

@@ -26,7 +26,7 @@ int64_t doctor_etcd_limit_ms(const struct doctor *d)
  */
 
 /* Asks one endpoint alone. */
-static void ask_endpoint(struct doctor *d, char *endpoint, struct etcd_wait *w)
+static void call_endpoint(struct doctor *d, char *endpoint, struct etcd_wait *w)
 {
 	_cleanup_(etcd_freep) struct etcd *e = NULL;
 	struct spec_rendezvous z = d->spec->rendezvous;
@@ -53,7 +53,7 @@ static const char *why_failed(const char *endpoint, const struct etcd_wait *w)
 }
 
 /* other: an endpoint of the cluster that most endpoints should be of. */
-static void say_endpoint(struct doctor *d, const char *endpoint, const struct etcd_wait *w,
+static void report_endpoint(struct doctor *d, const char *endpoint, const struct etcd_wait *w,
 	const struct etcd_wait *other, bool others)
 {
 	if (w->status != STATUS_OK)
@@ -90,14 +90,14 @@ static bool check_endpoints(struct doctor *d)
 	const struct etcd_wait *first = NULL;
 
 	for (size_t i = 0; list && all && i < n; i++) {
-		ask_endpoint(d, list[i], &all[i]);
+		call_endpoint(d, list[i], &all[i]);
 		if (all[i].status != STATUS_OK || !all[i].leader)
 			continue;
 		answered++;
 		first = first ? first : &all[i];
 	}
 	for (size_t i = 0; list && all && i < n; i++)
-		say_endpoint(d, list[i], &all[i], first ? first : &all[i], answered > 0);
+		report_endpoint(d, list[i], &all[i], first ? first : &all[i], answered > 0);
 	return answered;
 }
 

@@ -132,7 +132,7 @@ static void head_answered(void *arg, const char *error, json_t *p, bool continue
 }
 
 /* Takes p. Returns whether it was answered, in m->answer; else m->failure says why not. */
-static bool ask_head(struct meeting *m, const char *method, json_t *p, int64_t limit_ms)
+static bool call_head(struct meeting *m, const char *method, json_t *p, int64_t limit_ms)
 {
 	m->answer = (json_decref(m->answer), NULL);
 	m->asks = true;
@@ -165,7 +165,7 @@ static json_t *join_parameters(const struct meeting *m)
 }
 
 /* One try to meet. Returns whether there is a list of hosts; final: no other try would help. */
-static bool meet_once(struct meeting *m, unsigned try, bool *ret_final)
+static bool meeting_try(struct meeting *m, unsigned try, bool *ret_final)
 {
 	bool by_etcd = m->doctor->spec->rendezvous.backend == SPEC_RENDEZVOUS_ETCD;
 	struct sockaddr_storage at;
@@ -178,7 +178,7 @@ static bool meet_once(struct meeting *m, unsigned try, bool *ret_final)
 		snprintf(m->failure, sizeof(m->failure), "%s", *err.text ? err.text : strerror(-r));
 		return false;
 	}
-	if (ask_head(m, "io.elasticd.Doctor.Join", join_parameters(m),
+	if (call_head(m, "io.elasticd.Doctor.Join", join_parameters(m),
 		    left_ms(m) + ANSWER_MORE_MS)) {
 		m->hosts = json_incref(json_get_array(m->answer, "hosts"));
 		snprintf(m->head_name, sizeof(m->head_name), "%s",
@@ -194,7 +194,7 @@ static bool meet_once(struct meeting *m, unsigned try, bool *ret_final)
  * -----------------------------------------------------------------------------------
  */
 
-static void meet(struct meeting *m)
+static void meeting_run(struct meeting *m)
 {
 	bool final = false;
 	json_t *p;
@@ -204,7 +204,7 @@ static void meet(struct meeting *m)
 			break;
 		if (try)
 			pause_before_again(m);
-		if (meet_once(m, try, &final))
+		if (meeting_try(m, try, &final))
 			break;
 	}
 	if (!m->hosts) {
@@ -216,7 +216,7 @@ static void meet(struct meeting *m)
 	p = json_object();
 	json_put_string(p, "id", m->id);
 	json_put(p, "ways", meeting_ways_json(m));
-	(void)ask_head(m, "io.elasticd.Doctor.Report", p, MEETING_REPORT_MS + ANSWER_MORE_MS);
+	(void)call_head(m, "io.elasticd.Doctor.Report", p, MEETING_REPORT_MS + ANSWER_MORE_MS);
 	meeting_found_ways(m);
 }
 
@@ -240,7 +240,7 @@ void doctor_check_meeting(struct doctor *d)
 		doctor_found(d, DOCTOR_PROBLEM, "meeting", d->endpoint, NULL, "%s",
 			*err.text ? err.text : strerror(-r));
 	else
-		meet(&m);
+		meeting_run(&m);
 	meeting_ways_fini(&m);
 	varlink_client_free(m.head);
 	if (m.leads)

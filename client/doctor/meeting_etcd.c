@@ -25,17 +25,17 @@ struct meeting_place {
 	int64_t lease;
 };
 
-static void kept(void *arg, const struct etcd_answer *a)
+static void on_kept_alive(void *arg, const struct etcd_answer *a)
 {
 	/* when it is over, others find another head, or none */
 }
 
-static void keep(void *arg)
+static void keep_alive(void *arg)
 {
 	struct meeting_place *p = arg;
 
 	(void)!etcd_keep_alive(
-		p->etcd, &p->lease, 1, doctor_etcd_limit_ms(p->doctor), kept, p, NULL);
+		p->etcd, &p->lease, 1, doctor_etcd_limit_ms(p->doctor), on_kept_alive, p, NULL);
 	loop_timer_arm(p->keep, PLACE_KEEP_MS);
 }
 
@@ -53,7 +53,7 @@ static int place_new(struct meeting *m, struct error *err)
 	p->doctor = m->doctor;
 	r = etcd_new_from_spec(m->loop, z, &p->etcd, err);
 	if (r == 0)
-		r = loop_timer_new(m->loop, keep, p, &p->keep);
+		r = loop_timer_new(m->loop, keep_alive, p, &p->keep);
 	if (r == 0 && asprintf(&p->key, "%s/%s/doctor", z->prefix, z->id) < 0)
 		p->key = NULL;
 	if (r < 0 || !p->key)
@@ -85,7 +85,7 @@ static int place_read(const char *text, struct sockaddr_storage *ret, struct err
 }
 
 /* Puts own where there is no head, or else reads who it is. */
-static bool place_ask(struct meeting *m, const char *own, struct etcd_wait *w)
+static bool place_claim(struct meeting *m, const char *own, struct etcd_wait *w)
 {
 	const struct meeting_place *p = m->place;
 	const struct etcd_compare none = { ETCD_CREATE, p->key, 0 };
@@ -116,7 +116,7 @@ int meeting_place_find(struct meeting *m, struct sockaddr_storage *ret, struct e
 		own = NULL;
 		return -ENOMEM;
 	}
-	if (!place_ask(m, own, &w))
+	if (!place_claim(m, own, &w))
 		return error_set(err, -EAGAIN, "%s", w.text);
 	if (w.succeeded && !meeting_may_lead(m))
 		return error_set(err, -EAGAIN, "no host that may lead has come");

@@ -190,7 +190,7 @@ static bool has_namesake(const struct meeting *m, const json_t *host)
 	return n > 1;
 }
 
-static void say_host(struct meeting *m, const json_t *host)
+static void report_host(struct meeting *m, const json_t *host)
 {
 	const char *id = json_get_string(host, "id", ""),
 		   *name = json_get_string(host, "host", "?");
@@ -220,5 +220,5 @@ void meeting_found_ways(struct meeting *m)
 	size_t i;
 
 	json_array_foreach (m->hosts, i, host)
-		say_host(m, host);
+		report_host(m, host);
 }

@@ -23,7 +23,7 @@ static const struct varlink_range ranges[] = {
 	{ NULL, 0, 0 },
 };
 
-static json_t *message(const char *text)
+static json_t *message_parameters(const char *text)
 {
 	json_t *p = json_object();
 
@@ -142,9 +142,10 @@ static int on_join(struct varlink_call *call, json_t *p, void *arg)
 
 	if (!m->leads || m->closed)
 		return varlink_error(call, "Unavailable",
-			message(m->leads ? "the others have met already" : "does not lead"));
+			message_parameters(
+				m->leads ? "the others have met already" : "does not lead"));
 	if (join_refused(m, p, why, sizeof(why)))
-		return varlink_error(call, "FailedPrecondition", message(why));
+		return varlink_error(call, "FailedPrecondition", message_parameters(why));
 	r = seat_add(m, call, p);
 	if (r < 0)
 		return r;
@@ -237,7 +238,7 @@ static int on_report(struct varlink_call *call, json_t *p, void *arg)
 			s = m->seats[i];
 	if (!m->closed || m->answered || !s || s->ways)
 		return varlink_error(call, s ? "Unavailable" : "NotFound",
-			message(s ? "the reports are over" : "has not joined"));
+			message_parameters(s ? "the reports are over" : "has not joined"));
 	s->ways = json_incref(json_get_array(p, "ways"));
 	s->report = call;
 	if (all_reported(m))

@@ -37,7 +37,7 @@ static const struct {
 	[OPT_SHUTDOWN_TIMEOUT] = { "stop", "timeout" },
 };
 
-static int place(struct launch_state *s, enum launch_id id, json_t *value)
+static int set_plain(struct launch_state *s, enum launch_id id, json_t *value)
 {
 	return launch_set(s, places[id].section, places[id].key, value);
 }
@@ -49,12 +49,12 @@ int launch_nothing(struct launch_state *s, enum launch_id id, const char *text)
 
 int launch_text(struct launch_state *s, enum launch_id id, const char *text)
 {
-	return place(s, id, launch_text_json(s, id, text));
+	return set_plain(s, id, launch_text_json(s, id, text));
 }
 
 int launch_true(struct launch_state *s, enum launch_id id, const char *text)
 {
-	return place(s, id, json_true());
+	return set_plain(s, id, json_true());
 }
 
 int launch_duration(struct launch_state *s, enum launch_id id, const char *text)
@@ -63,7 +63,7 @@ int launch_duration(struct launch_state *s, enum launch_id id, const char *text)
 	int64_t ms;
 	int r = duration_parse_seconds(text, launch_origin(s, id, origin), &ms, s->err);
 
-	return r < 0 ? r : place(s, id, json_string(duration_format(ms, buf)));
+	return r < 0 ? r : set_plain(s, id, json_string(duration_format(ms, buf)));
 }
 
 int launch_streams(struct launch_state *s, enum launch_id id, const char *text)
@@ -73,7 +73,7 @@ int launch_streams(struct launch_state *s, enum launch_id id, const char *text)
 	int r = std_map_parse(&map, text, launch_origin(s, id, origin), s->err);
 
 	std_map_fini(&map);
-	return r < 0 ? r : place(s, id, json_string(text));
+	return r < 0 ? r : set_plain(s, id, json_string(text));
 }
 
 int launch_size(struct launch_state *s, enum launch_id id, const char *text)
@@ -82,7 +82,7 @@ int launch_size(struct launch_state *s, enum launch_id id, const char *text)
 	int64_t bytes;
 	int r = size_parse(text, launch_origin(s, id, origin), &bytes, s->err);
 
-	return r < 0 ? r : place(s, id, json_string(text));
+	return r < 0 ? r : set_plain(s, id, json_string(text));
 }
 
 static int count_parse(struct launch_state *s, enum launch_id id, const char *text, uint64_t *ret)
@@ -103,7 +103,7 @@ int launch_count(struct launch_state *s, enum launch_id id, const char *text)
 	uint64_t count;
 	int r = count_parse(s, id, text, &count);
 
-	return r < 0 ? r : place(s, id, json_integer((json_int_t)count));
+	return r < 0 ? r : set_plain(s, id, json_integer((json_int_t)count));
 }
 
 int launch_nproc(struct launch_state *s, enum launch_id id, const char *text)
@@ -205,7 +205,7 @@ int launch_duplicate(struct launch_state *s, enum launch_id id, const char *text
 		}
 		part[n++] = *p;
 	}
-	return place(s, id, TAKE_PTR(array));
+	return set_plain(s, id, TAKE_PTR(array));
 }
 
 int launch_logs_specs(struct launch_state *s, enum launch_id id, const char *text)

@@ -23,7 +23,7 @@ static const struct mpi {
 	{ "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", "mpiexec -ppn 1" },
 };
 
-static const char *variable(const char *name)
+static const char *get_variable(const char *name)
 {
 	const char *value = getenv(name);
 
@@ -41,8 +41,8 @@ static int auto_expected(
 
 static int read_mpi(struct launch_state *s, const struct mpi *m)
 {
-	const char *size = variable(m->size), *rank = variable(m->rank),
-		   *local = variable(m->local);
+	const char *size = get_variable(m->size), *rank = get_variable(m->rank),
+		   *local = get_variable(m->local);
 	char expected[128];
 	uint64_t n, i;
 
@@ -68,9 +68,9 @@ static int read_any(struct launch_state *s)
 	if (r == 0)
 		return 0;
 	for (size_t i = 0; i < sizeof(mpis) / sizeof(mpis[0]); i++)
-		if (variable(mpis[i].size))
+		if (get_variable(mpis[i].size))
 			return read_mpi(s, &mpis[i]);
-	if (variable("SLURM_JOB_ID"))
+	if (get_variable("SLURM_JOB_ID"))
 		return launch_refuse(s, OPT_NNODES,
 			"auto: expected a step of the Slurm job: start it with srun");
 	return launch_refuse(
@@ -88,7 +88,7 @@ int launch_auto(struct launch_state *s)
 	return launch_set(s, "rendezvous", "nodes", json_string(nodes));
 }
 
-static bool has(const struct launch_state *s, const char *key)
+static bool has_key(const struct launch_state *s, const char *key)
 {
 	return json_object_get(json_object_get(s->doc, "rendezvous"), key);
 }
@@ -96,26 +96,26 @@ static bool has(const struct launch_state *s, const char *key)
 int launch_auto_complete(struct launch_state *s)
 {
 	const char *backend = json_get_string(json_object_get(s->doc, "rendezvous"), "backend", "");
-	bool master = has(s, "master_addr"), etcd = !strncmp(backend, "etcd", 4);
+	bool master = has_key(s, "master_addr"), etcd = !strncmp(backend, "etcd", 4);
 	int r = 0;
 
 	if (!s->step.hosts)
 		return 0;
-	if (*s->step.id && !has(s, "id"))
+	if (*s->step.id && !has_key(s, "id"))
 		r = launch_set(s, "rendezvous", "id", json_string(s->step.id));
 	if (r < 0 || s->step.hosts == 1)
 		return r;
-	if (*s->step.topology && !has(s, "topology"))
+	if (*s->step.topology && !has_key(s, "topology"))
 		r = launch_set(s, "rendezvous", "topology", json_string(s->step.topology));
 	/* Where hosts stand orders them better than Slurm's list; static needs a node rank. */
-	if (r == 0 && !has(s, "node_rank") &&
+	if (r == 0 && !has_key(s, "node_rank") &&
 		(master || !strcmp(backend, "static") ||
-			(!has(s, "topology") && !has(s, "segment"))))
+			(!has_key(s, "topology") && !has_key(s, "segment"))))
 		r = launch_set(s, "rendezvous", "node_rank", json_integer(s->step.rank));
-	if (r == 0 && *s->step.endpoint && !master && !etcd && !has(s, "endpoints"))
+	if (r == 0 && *s->step.endpoint && !master && !etcd && !has_key(s, "endpoints"))
 		r = launch_set(s, "rendezvous", "endpoints", json_string(s->step.endpoint));
 	/* Else the node rank would mean static. */
-	if (r == 0 && !master && !has(s, "backend"))
+	if (r == 0 && !master && !has_key(s, "backend"))
 		r = launch_set(s, "rendezvous", "backend", json_string("direct"));
 	return r;
 }

@@ -55,7 +55,7 @@ static bool ends_in(const char *program, const char *suffix)
 
 /* Whether the kernel could execute path: it is executable, and a binary or a script with an
  * interpreter. */
-static bool executable(const char *path)
+static bool is_executable(const char *path)
 {
 	_cleanup_file_ FILE *f = access(path, X_OK) == 0 ? fopen(path, "re") : NULL;
 	char start[2] = "";
@@ -72,7 +72,7 @@ static int refuse_job_file(const struct launch_state *s, const char *program)
 	struct stat st;
 
 	if (!job_file_stem(program) || stat(program, &st) < 0 || !S_ISREG(st.st_mode) ||
-		executable(program))
+		is_executable(program))
 		return 0;
 	return error_set(s->err, -EINVAL,
 		"%s is no program that can be executed; if it is a job file: --spec %s", program,
@@ -244,7 +244,7 @@ static int set_stop_timeout(struct launch_state *s)
 }
 
 /* Sets where the workers start: "run" uses the caller's own directory, a daemon has to be told. */
-static int set_place(struct launch_state *s)
+static int set_directory(struct launch_state *s)
 {
 	_cleanup_free_ char *cwd = NULL;
 
@@ -303,7 +303,7 @@ int launch_finish(struct launch_state *s)
 	if (r == 0)
 		r = set_stop_timeout(s);
 	if (r == 0)
-		r = set_place(s);
+		r = set_directory(s);
 	if (r == 0)
 		r = set_threads(s);
 	return r;

@@ -197,7 +197,7 @@ static const struct {
 	{ "store_type", check_store_type, false },
 };
 
-static int apply(struct conf *c, const char *key, const char *value)
+static int apply_key(struct conf *c, const char *key, const char *value)
 {
 	char origin[LAUNCH_PET_MAX], q[QUOTE_MAX];
 
@@ -229,7 +229,7 @@ static int set_lease(const struct conf *c)
 }
 
 /* Cuts spaces from both ends, as torchrun does. */
-static char *strip(char *text)
+static char *strip_spaces(char *text)
 {
 	size_t len;
 
@@ -277,7 +277,7 @@ int launch_conf(struct launch_state *s, int hosts)
 		char *value = strchr(word, '=');
 
 		*value++ = '\0';
-		r = apply(&c, strip(word), strip(value));
+		r = apply_key(&c, strip_spaces(word), strip_spaces(value));
 	}
 	return r < 0 ? r : set_lease(&c);
 }

@@ -27,7 +27,7 @@ static bool name_is(const char *entry, const char *name, size_t len)
 	return !strncmp(entry, name, len) && entry[len] == '=';
 }
 
-static const char *lookup(char *const *environ, const char *name, size_t len)
+static const char *find_variable(char *const *environ, const char *name, size_t len)
 {
 	for (; *environ; environ++)
 		if (name_is(*environ, name, len))
@@ -36,7 +36,8 @@ static const char *lookup(char *const *environ, const char *name, size_t len)
 }
 
 /* Sets a variable in the object vars; refuses one that is not UTF-8, which JSON cannot hold. */
-static int set(json_t *vars, const char *name, size_t len, const char *value, struct error *err)
+static int set_variable(
+	json_t *vars, const char *name, size_t len, const char *value, struct error *err)
 {
 	_cleanup_free_ char *key = strndup(name, len);
 	json_t *v;
@@ -49,7 +50,7 @@ static int set(json_t *vars, const char *name, size_t len, const char *value, st
 	return json_object_set_new(vars, key, v) < 0 ? error_set(err, -ENOMEM, "out of memory") : 0;
 }
 
-static int from_all(json_t *vars, char *const *environ, struct error *err)
+static int add_all(json_t *vars, char *const *environ, struct error *err)
 {
 	for (; *environ; environ++) {
 		size_t len = strcspn(*environ, "=");
@@ -58,13 +59,13 @@ static int from_all(json_t *vars, char *const *environ, struct error *err)
 			continue;
 		/* Skips a variable that cannot be set: an odd one must not keep the job from
 		 * starting. */
-		if (set(vars, *environ, len, *environ + len + 1, NULL) == -ENOMEM)
+		if (set_variable(vars, *environ, len, *environ + len + 1, NULL) == -ENOMEM)
 			return error_set(err, -ENOMEM, "out of memory");
 	}
 	return 0;
 }
 
-static int from_list(json_t *vars, const char *list, char *const *environ, struct error *err)
+static int add_listed(json_t *vars, const char *list, char *const *environ, struct error *err)
 {
 	char quoted[QUOTE_MAX];
 	int r = 0;
@@ -81,36 +82,36 @@ static int from_list(json_t *vars, const char *list, char *const *environ, struc
 				"--export: expected ALL, NONE, or NAME and NAME=VALUE with commas "
 				"between, got %s",
 				quote_text(list, quoted));
-		value = name < len ? item + name + 1 : lookup(environ, item, len);
+		value = name < len ? item + name + 1 : find_variable(environ, item, len);
 		if (value)
-			r = set(vars, item, name, value, err);
+			r = set_variable(vars, item, name, value, err);
 		list += len;
 		list += *list == ',';
 	}
 	return r;
 }
 
-static int variables(const char *what, char *const *environ, json_t *vars, struct error *err)
+static int choose_variables(const char *what, char *const *environ, json_t *vars, struct error *err)
 {
 	int r = 0;
 
 	if (what && !strcmp(what, "NONE"))
 		return 0;
 	if (what && !strcmp(what, "ALL"))
-		return from_all(vars, environ, err);
+		return add_all(vars, environ, err);
 	if (what)
-		return from_list(vars, what, environ, err);
+		return add_listed(vars, what, environ, err);
 	for (const char *const *name = usual; r == 0 && *name; name++) {
-		const char *value = lookup(environ, *name, strlen(*name));
+		const char *value = find_variable(environ, *name, strlen(*name));
 
 		if (value)
-			r = set(vars, *name, strlen(*name), value, err);
+			r = set_variable(vars, *name, strlen(*name), value, err);
 	}
 	return r;
 }
 
 /* Adds vars to the role's env; the role's own values stay. */
-static int merge(json_t *role, const json_t *vars)
+static int add_to_role(json_t *role, const json_t *vars)
 {
 	json_t *own = json_object_get(role, "env");
 	json_t *env = json_copy((json_t *)vars);
@@ -138,11 +139,11 @@ int export_env(json_t *spec, const char *what, char *const *environ, struct erro
 
 	if (!vars)
 		return error_set(err, -ENOMEM, "out of memory");
-	r = variables(what, environ, vars, err);
+	r = choose_variables(what, environ, vars, err);
 	if (r < 0 || json_object_size(vars) == 0)
 		return r;
 	json_array_foreach (json_object_get(spec, "roles"), i, role)
-		if (json_is_object(role) && merge(role, vars) < 0)
+		if (json_is_object(role) && add_to_role(role, vars) < 0)
 			return error_set(err, -ENOMEM, "out of memory");
 	return 0;
 }

@@ -86,8 +86,8 @@ static int problem_order(const void *a, const void *b)
 	return x->order < y->order ? -1 : 1;
 }
 
-static int line(const char *name, size_t line, size_t column, const char *path, const char *text,
-	struct problem *ret)
+static int problem_line(const char *name, size_t line, size_t column, const char *path,
+	const char *text, struct problem *ret)
 {
 	ret->line = line;
 	ret->column = column;
@@ -98,29 +98,29 @@ static int line(const char *name, size_t line, size_t column, const char *path, 
 	return -ENOMEM;
 }
 
-static int place(const struct yaml_marks *marks, const char *name, const struct error *err,
-	struct problem *ret)
+static int problem_of_spec(const struct yaml_marks *marks, const char *name,
+	const struct error *err, struct problem *ret)
 {
 	const struct yaml_mark *mark = yaml_marks_find(marks, err->field);
 
 	if (mark)
-		return line(name, mark->line, mark->column, NULL, err->text, ret);
+		return problem_line(name, mark->line, mark->column, NULL, err->text, ret);
 	if (asprintf(&ret->text, "%s: %s", name, err->text) >= 0)
 		return 0;
 	ret->text = NULL;
 	return -ENOMEM;
 }
 
-static int place_key(const struct yaml_marks *marks, const char *name,
+static int problem_of_key(const struct yaml_marks *marks, const char *name,
 	const struct yaml_problem *key, struct problem *ret)
 {
-	return line(name, key->line, key->column, yaml_marks_path(marks, key->line, key->column),
-		key->text, ret);
+	return problem_line(name, key->line, key->column,
+		yaml_marks_path(marks, key->line, key->column), key->text, ret);
 }
 
 /* Adds text to the problems and gives up reading; keys are the problems before it. Returns
  * -EBADMSG, or -ENOMEM. */
-static int refuse(struct job_file *f, const char *name, const struct yaml_problems *keys,
+static int list_key_problems(struct job_file *f, const char *name, const struct yaml_problems *keys,
 	const struct yaml_marks *marks, const char *text)
 {
 	f->problems = calloc(keys->n + 2, sizeof(*f->problems));
@@ -129,7 +129,7 @@ static int refuse(struct job_file *f, const char *name, const struct yaml_proble
 	for (size_t i = 0; i < keys->n; i++) {
 		struct problem p;
 
-		if (place_key(marks, name, &keys->items[i], &p) < 0)
+		if (problem_of_key(marks, name, &keys->items[i], &p) < 0)
 			return -ENOMEM;
 		f->problems[i] = p.text;
 	}
@@ -138,7 +138,7 @@ static int refuse(struct job_file *f, const char *name, const struct yaml_proble
 }
 
 /* Makes lines of all problems, in the order of the file. Returns -EBADMSG, or -ENOMEM. */
-static int tell(struct job_file *f, const char *name, const struct yaml_problems *keys,
+static int list_all_problems(struct job_file *f, const char *name, const struct yaml_problems *keys,
 	const struct yaml_marks *marks, const struct spec_problems *all)
 {
 	size_t n = keys->n + all->n, k = 0;
@@ -153,9 +153,9 @@ static int tell(struct job_file *f, const char *name, const struct yaml_problems
 
 		problems[i].order = i;
 		if (key)
-			r = place_key(marks, name, key, &problems[i]);
+			r = problem_of_key(marks, name, key, &problems[i]);
 		else
-			r = place(marks, name, &all->items[i - keys->n], &problems[i]);
+			r = problem_of_spec(marks, name, &all->items[i - keys->n], &problems[i]);
 	}
 	qsort(problems, n, sizeof(*problems), problem_order);
 	for (size_t i = 0; i < n; i++)
@@ -164,8 +164,8 @@ static int tell(struct job_file *f, const char *name, const struct yaml_problems
 	return r < 0 ? r : -EBADMSG;
 }
 
-static int check(struct job_file *f, enum job_file_check wanted, const char *name, const char *text,
-	size_t len, const struct yaml_problems *keys)
+static int check_document(struct job_file *f, enum job_file_check wanted, const char *name,
+	const char *text, size_t len, const struct yaml_problems *keys)
 {
 	_cleanup_(spec_freep) struct spec *spec = NULL;
 	_cleanup_(spec_problems_fini) struct spec_problems all = { 0 };
@@ -176,7 +176,7 @@ static int check(struct job_file *f, enum job_file_check wanted, const char *nam
 	if (r == -ENOMEM || (r == 0 && !keys->n))
 		return r;
 	r = yaml_marks_read(text, len, &marks);
-	return r < 0 ? r : tell(f, name, keys, &marks, &all);
+	return r < 0 ? r : list_all_problems(f, name, keys, &marks, &all);
 }
 
 int job_file_load(const char *path, enum job_file_check wanted, struct job_file *ret)
@@ -194,12 +194,12 @@ int job_file_load(const char *path, enum job_file_check wanted, struct job_file 
 		r = yaml_parse(text, len, name, &f.doc, &keys, &err);
 	if (r < 0 && r != -ENOMEM) {
 		r = keys.n ? yaml_marks_read(text, len, &marks) : 0;
-		r = r < 0 ? r : refuse(&f, name, &keys, &marks, err.text);
+		r = r < 0 ? r : list_key_problems(&f, name, &keys, &marks, err.text);
 	}
 	if (r == 0)
 		r = make_paths_absolute(f.doc, path);
 	if (r == 0)
-		r = check(&f, wanted, name, text, len, &keys);
+		r = check_document(&f, wanted, name, text, len, &keys);
 	if (r < 0) {
 		json_decref(f.doc);
 		f.doc = NULL;

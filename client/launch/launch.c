@@ -36,7 +36,7 @@ struct matches {
 	size_t distance;
 };
 
-static void match(struct matches *m, const struct arg_option *o, bool torchruns)
+static void matches_add(struct matches *m, const struct arg_option *o, bool torchruns)
 {
 	size_t used = strlen(m->names);
 
@@ -49,7 +49,7 @@ static void match(struct matches *m, const struct arg_option *o, bool torchruns)
 	snprintf(m->names + used, sizeof(m->names) - used, "%s--%s", used ? ", " : "", o->name);
 }
 
-static void compare(struct matches *m, const struct arg_option *o, const char *name)
+static void matches_compare(struct matches *m, const struct arg_option *o, const char *name)
 {
 	size_t d = similar_distance(name, o->name);
 
@@ -71,16 +71,16 @@ static const struct arg_option *find_long(
 		if (!strcmp(launch_options[i].name, name))
 			return &launch_options[i];
 		if (!strncmp(launch_options[i].name, name, len))
-			match(&m, &launch_options[i], is_torchruns(i));
-		compare(&m, &launch_options[i], name);
+			matches_add(&m, &launch_options[i], is_torchruns(i));
+		matches_compare(&m, &launch_options[i], name);
 	}
 	for (int t = 0; t < 2; t++) {
 		for (const struct arg_option *o = s->from->tables[t]; o && o->name; o++) {
 			if (!strcmp(o->name, name))
 				return o;
 			if (!strncmp(o->name, name, len))
-				match(&m, o, false);
-			compare(&m, o, name);
+				matches_add(&m, o, false);
+			matches_compare(&m, o, name);
 		}
 	}
 	if (m.n == 1)
@@ -112,7 +112,7 @@ static const struct arg_option *find_letter(const struct launch_state *s, char l
 	return NULL;
 }
 
-static int store(struct launch_state *s, const struct arg_option *o, const char *value)
+static int store_value(struct launch_state *s, const struct arg_option *o, const char *value)
 {
 	size_t i = o - launch_options;
 
@@ -183,7 +183,7 @@ static int read_long(struct launch_state *s, const char *word, char ***next)
 		if (r < 0)
 			return r;
 	}
-	return store(s, o, value);
+	return store_value(s, o, value);
 }
 
 /* "-r 3", "-r3", "-r=3", and flags together. */
@@ -198,14 +198,14 @@ static int read_letters(struct launch_state *s, const char *p, char ***next)
 		if (!o)
 			return -EINVAL;
 		if (!o->value) {
-			r = store(s, o, "");
+			r = store_value(s, o, "");
 			continue;
 		}
 		if (*p == '=')
 			value++;
 		else if (!*p)
 			r = take_value(s, o, next, &value);
-		return r < 0 ? r : store(s, o, value);
+		return r < 0 ? r : store_value(s, o, value);
 	}
 	return r;
 }
@@ -272,7 +272,7 @@ static int read_pet(struct launch_state *s)
 
 /* Makes the document that the flags change: the job file, which was checked alone, or one bare
  * role. */
-static int begin(struct launch_state *s)
+static int begin_document(struct launch_state *s)
 {
 	static char word[] = "true", *no_program[] = { word, NULL };
 	const char *path = s->values[OPT_SPEC];
@@ -384,10 +384,10 @@ static int check_user(const struct launch_state *s)
 		user);
 }
 
-static int build(struct launch_state *s)
+static int build_document(struct launch_state *s)
 {
 	_cleanup_(spec_freep) struct spec *spec = NULL;
-	int r = begin(s);
+	int r = begin_document(s);
 
 	for (int i = 0; r == 0 && i < OPT_COUNT; i++)
 		if (s->values[i])
@@ -411,7 +411,7 @@ int launch_parse(int argc, char **argv, const struct launch_from *from, struct l
 	if (r == 0)
 		r = read_pet(&s);
 	if (r == 0)
-		r = build(&s);
+		r = build_document(&s);
 	free(s.env);
 	l.spec = s.doc;
 	l.warnings = s.warnings;

@@ -93,7 +93,7 @@ int launch_master_port(struct launch_state *s, enum launch_id id, const char *te
 }
 
 /* The value of a flag; NULL where it is not given, or empty. */
-static const char *given(const struct launch_state *s, enum launch_id id)
+static const char *get_given(const struct launch_state *s, enum launch_id id)
 {
 	return s->values[id] && *s->values[id] ? s->values[id] : NULL;
 }
@@ -162,7 +162,7 @@ static int set_one_host(struct launch_state *s)
 
 static int set_text(struct launch_state *s, enum launch_id id, const char *key)
 {
-	const char *text = given(s, id);
+	const char *text = get_given(s, id);
 
 	return text ? launch_set(s, "rendezvous", key, launch_text_json(s, id, text)) : 0;
 }
@@ -172,7 +172,7 @@ static int set_text(struct launch_state *s, enum launch_id id, const char *key)
 static int set_backend(struct launch_state *s, const char **ret)
 {
 	const json_t *section = json_object_get(s->doc, "rendezvous");
-	const char *backend = given(s, OPT_RDZV_BACKEND);
+	const char *backend = get_given(s, OPT_RDZV_BACKEND);
 	int r = 0;
 
 	if (backend && !strcmp(backend, "c10d"))
@@ -196,11 +196,11 @@ static int set_backend(struct launch_state *s, const char **ret)
 static int set_given_master(struct launch_state *s, const char *backend)
 {
 	bool chooses = !strcmp(backend, "direct") || !strcmp(backend, "etcd");
-	const char *port = given(s, OPT_MASTER_PORT);
+	const char *port = get_given(s, OPT_MASTER_PORT);
 	uint64_t number;
 	int r;
 
-	if (chooses && !given(s, OPT_MASTER_ADDR) && !port)
+	if (chooses && !get_given(s, OPT_MASTER_ADDR) && !port)
 		return 0;
 	if (chooses)
 		return launch_warn(s,
@@ -214,7 +214,7 @@ static int set_given_master(struct launch_state *s, const char *backend)
 
 static int set_node_rank(struct launch_state *s, int hosts)
 {
-	const char *text = given(s, OPT_NODE_RANK);
+	const char *text = get_given(s, OPT_NODE_RANK);
 	char expected[80];
 	uint64_t rank;
 
@@ -246,7 +246,7 @@ static int check_place(const struct launch_state *s, int hosts)
 
 static int set_several_hosts(struct launch_state *s, int hosts)
 {
-	const char *endpoint = given(s, OPT_RDZV_ENDPOINT);
+	const char *endpoint = get_given(s, OPT_RDZV_ENDPOINT);
 	char origin[LAUNCH_PET_MAX];
 	const char *backend = "";
 	struct endpoint e;
@@ -295,7 +295,7 @@ int launch_rendezvous(struct launch_state *s)
 
 	if (hosts > 1)
 		return set_several_hosts(s, hosts);
-	if (s->from->hosts_only && given(s, OPT_RDZV_ENDPOINT) && !s->values[OPT_STANDALONE])
+	if (s->from->hosts_only && get_given(s, OPT_RDZV_ENDPOINT) && !s->values[OPT_STANDALONE])
 		return launch_refuse(
 			s, OPT_NNODES, "expected how many hosts meet at the endpoint, two or more");
 	r = set_one_host(s);

@@ -30,7 +30,7 @@ static bool is_digit(char c)
 }
 
 /* Appends n bytes; false if there is no room. */
-static bool append(char to[HOST_MAX], const char *from, size_t n)
+static bool append_bytes(char to[HOST_MAX], const char *from, size_t n)
 {
 	size_t len = strlen(to);
 
@@ -61,7 +61,7 @@ static int read_set(const char **at, uint64_t *ret_n, char first[HOST_MAX])
 
 		if (!is_digit(*p) || read_number(&p, &low) < 0)
 			return -EINVAL;
-		if (!n && !append(first, begin, (size_t)(p - begin)))
+		if (!n && !append_bytes(first, begin, (size_t)(p - begin)))
 			return -EINVAL;
 		high = low;
 		if (*p == '-') {
@@ -99,7 +99,7 @@ static int read_item(const char **at, uint64_t *ret_n, char first[HOST_MAX])
 				return -EINVAL;
 			continue;
 		}
-		if (!is_host_letter(*p) || !append(first, p, 1))
+		if (!is_host_letter(*p) || !append_bytes(first, p, 1))
 			return -EINVAL;
 		p++;
 	}
@@ -170,14 +170,14 @@ int slurm_tasks(const char *text, int *ret_most)
 }
 
 /* Variables that are set to nothing count as not set. */
-static const char *get(slurm_variable_fn variable, const char *name)
+static const char *get_variable(slurm_variable_fn variable, const char *name)
 {
 	const char *value = variable(name);
 
 	return value && *value ? value : NULL;
 }
 
-static int expected(struct error *err, const char *name, const char *what, const char *value)
+static int refuse_value(struct error *err, const char *name, const char *what, const char *value)
 {
 	char q[QUOTE_MAX];
 
@@ -189,14 +189,14 @@ static int expected(struct error *err, const char *name, const char *what, const
 static int get_number(slurm_variable_fn variable, const char *name, const char *older, uint64_t max,
 	uint64_t *ret, struct error *err)
 {
-	const char *value = get(variable, name);
+	const char *value = get_variable(variable, name);
 	char what[64];
 
 	if (!value && older)
-		value = get(variable, older);
+		value = get_variable(variable, older);
 	snprintf(what, sizeof(what), "a number from 0 to %llu", (unsigned long long)max);
 	if (!value || scan_whole(value, max, ret) < 0)
-		return expected(err, name, what, value);
+		return refuse_value(err, name, what, value);
 	return 0;
 }
 
@@ -204,17 +204,17 @@ static int get_number(slurm_variable_fn variable, const char *name, const char *
  * the step says holds over what the job asked for. */
 static int check_tasks(slurm_variable_fn variable, struct error *err)
 {
-	const char *name = "SLURM_STEP_TASKS_PER_NODE", *value = get(variable, name);
+	const char *name = "SLURM_STEP_TASKS_PER_NODE", *value = get_variable(variable, name);
 	int most;
 
 	if (!value) {
 		name = "SLURM_NTASKS_PER_NODE";
-		value = get(variable, name);
+		value = get_variable(variable, name);
 	}
 	if (!value)
 		return 0;
 	if (slurm_tasks(value, &most) < 0)
-		return expected(err, name, "tasks of each host such as \"1(x4)\"", value);
+		return refuse_value(err, name, "tasks of each host such as \"1(x4)\"", value);
 	if (most == 1)
 		return 0;
 	return error_field(err, -EINVAL, name,
@@ -226,18 +226,18 @@ static int check_tasks(slurm_variable_fn variable, struct error *err)
 static int read_hosts(
 	slurm_variable_fn variable, struct slurm_step *s, char first[HOST_MAX], struct error *err)
 {
-	const char *list = get(variable, "SLURM_STEP_NODELIST");
-	const char *count = get(variable, "SLURM_STEP_NUM_NODES");
+	const char *list = get_variable(variable, "SLURM_STEP_NODELIST");
+	const char *count = get_variable(variable, "SLURM_STEP_NUM_NODES");
 	char what[64];
 	uint64_t n;
 	int r;
 
 	if (slurm_hosts(list, &s->hosts, first) < 0)
-		return expected(err, "SLURM_STEP_NODELIST",
+		return refuse_value(err, "SLURM_STEP_NODELIST",
 			"at most 16384 hosts such as \"node[1-4,7]\"", list);
 	snprintf(what, sizeof(what), "%d, as many as SLURM_STEP_NODELIST names", s->hosts);
 	if (count && (scan_whole(count, SPEC_NODES_MAX, &n) < 0 || n != (uint64_t)s->hosts))
-		return expected(err, "SLURM_STEP_NUM_NODES", what, count);
+		return refuse_value(err, "SLURM_STEP_NUM_NODES", what, count);
 	r = get_number(variable, "SLURM_NODEID", NULL, (uint64_t)s->hosts - 1, &n, err);
 	if (r == 0)
 		s->rank = (int)n;
@@ -247,8 +247,8 @@ static int read_hosts(
 /* Where the host stands has dots between its parts; the host's name alone says nothing. */
 static int read_topology(slurm_variable_fn variable, struct slurm_step *s, struct error *err)
 {
-	const char *name = "SLURM_TOPOLOGY_ADDR", *value = get(variable, name);
-	const char *pattern = get(variable, "SLURM_TOPOLOGY_ADDR_PATTERN");
+	const char *name = "SLURM_TOPOLOGY_ADDR", *value = get_variable(variable, name);
+	const char *pattern = get_variable(variable, "SLURM_TOPOLOGY_ADDR_PATTERN");
 
 	if (!value || !strchr(value, '.') || (pattern && !strcmp(pattern, "node")))
 		return 0;
@@ -260,7 +260,7 @@ static int read_topology(slurm_variable_fn variable, struct slurm_step *s, struc
 		if (topology_is(s->topology))
 			return 0;
 	}
-	return expected(err, name, "1 to 16 parts with dots between them", value);
+	return refuse_value(err, name, "1 to 16 parts with dots between them", value);
 }
 
 int slurm_read(slurm_variable_fn variable, struct slurm_step *ret, struct error *err)
@@ -271,7 +271,7 @@ int slurm_read(slurm_variable_fn variable, struct slurm_step *ret, struct error 
 	uint64_t job, step, restarts = 0;
 	int r;
 
-	if (!get(variable, "SLURM_STEP_NODELIST"))
+	if (!get_variable(variable, "SLURM_STEP_NODELIST"))
 		return -ENOENT;
 	r = check_tasks(variable, err);
 	if (r == 0)
@@ -280,7 +280,7 @@ int slurm_read(slurm_variable_fn variable, struct slurm_step *ret, struct error 
 		r = get_number(variable, "SLURM_JOB_ID", "SLURM_JOBID", UINT32_MAX, &job, err);
 	if (r == 0)
 		r = get_number(variable, "SLURM_STEP_ID", "SLURM_STEPID", UINT32_MAX, &step, err);
-	if (r == 0 && get(variable, "SLURM_RESTART_COUNT"))
+	if (r == 0 && get_variable(variable, "SLURM_RESTART_COUNT"))
 		r = get_number(variable, "SLURM_RESTART_COUNT", NULL, UINT32_MAX, &restarts, err);
 	if (r == 0)
 		r = read_topology(variable, &s, err);

@@ -50,7 +50,7 @@ struct loader {
 	struct yaml_problems *problems;
 };
 
-static int complain(struct loader *l, int code, const yaml_mark_t *mark, const char *text)
+static int loader_error(struct loader *l, int code, const yaml_mark_t *mark, const char *text)
 {
 	return error_set(
 		l->err, code, "%s:%zu:%zu: %s", l->name, mark->line + 1, mark->column + 1, text);
@@ -73,7 +73,7 @@ static char byte_at(const struct loader *l, const yaml_mark_t *mark)
 }
 
 /* Of a character that is out of place libyaml says no more than that. */
-static int complain_of_token(struct loader *l, const yaml_mark_t *mark, const char *problem)
+static int loader_token_error(struct loader *l, const yaml_mark_t *mark, const char *problem)
 {
 	char c = strcmp(problem, "found character that cannot start any token") ? 0
 										: byte_at(l, mark);
@@ -86,11 +86,11 @@ static int complain_of_token(struct loader *l, const yaml_mark_t *mark, const ch
 			c);
 		problem = text;
 	}
-	return complain(l, -EINVAL, mark, problem);
+	return loader_error(l, -EINVAL, mark, problem);
 }
 
 /* The next event; the caller deletes it. */
-static int next(struct loader *l, yaml_event_t *event)
+static int next_event(struct loader *l, yaml_event_t *event)
 {
 	const yaml_parser_t *p = &l->parser;
 
@@ -102,19 +102,19 @@ static int next(struct loader *l, yaml_event_t *event)
 	if (p->error == YAML_READER_ERROR)
 		return error_set(l->err, -EINVAL, "%s: byte %zu: %s", l->name, p->problem_offset,
 			p->problem);
-	return complain_of_token(l, &p->problem_mark, p->problem);
+	return loader_token_error(l, &p->problem_mark, p->problem);
 }
 
-static int spend(struct loader *l, size_t nodes, const yaml_mark_t *mark)
+static int count_nodes(struct loader *l, size_t nodes, const yaml_mark_t *mark)
 {
 	l->nodes += nodes;
 	if (l->nodes > YAML_NODES_MAX)
-		return complain(l, -EMSGSIZE, mark, "too many values");
+		return loader_error(l, -EMSGSIZE, mark, "too many values");
 	return 0;
 }
 
 /* A later anchor of the same name replaces it, as in YAML. */
-static int remember(struct loader *l, const yaml_char_t *name, json_t *value, size_t nodes)
+static int add_anchor(struct loader *l, const yaml_char_t *name, json_t *value, size_t nodes)
 {
 	struct anchor *anchors;
 	char *copy;
@@ -133,7 +133,7 @@ static int remember(struct loader *l, const yaml_char_t *name, json_t *value, si
 	return 0;
 }
 
-static int alias(struct loader *l, const yaml_event_t *event, json_t **ret)
+static int load_alias(struct loader *l, const yaml_event_t *event, json_t **ret)
 {
 	const char *name = (const char *)event->data.alias.anchor;
 
@@ -142,14 +142,15 @@ static int alias(struct loader *l, const yaml_event_t *event, json_t **ret)
 
 		if (strcmp(l->anchors[i].name, name))
 			continue;
-		r = spend(l, l->anchors[i].nodes, &event->start_mark);
+		r = count_nodes(l, l->anchors[i].nodes, &event->start_mark);
 		if (r < 0)
 			return r;
 		/* A copy, so that a flag that changes it here leaves the other places alone. */
 		*ret = json_deep_copy(l->anchors[i].value);
 		return *ret ? 0 : error_set(l->err, -ENOMEM, "%s: out of memory", l->name);
 	}
-	return complain(l, -EINVAL, &event->start_mark, "no anchor of that name before this alias");
+	return loader_error(
+		l, -EINVAL, &event->start_mark, "no anchor of that name before this alias");
 }
 
 /* The core schema's name of a tag, "" for none; NULL for a tag of another schema. */
@@ -169,7 +170,7 @@ static bool is_plain(const yaml_event_t *event)
 	return event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
 }
 
-static int scalar(struct loader *l, const yaml_event_t *event, json_t **ret)
+static int load_scalar(struct loader *l, const yaml_event_t *event, json_t **ret)
 {
 	const char *text = (const char *)event->data.scalar.value;
 	const char *tag = core_tag(event->data.scalar.tag);
@@ -177,23 +178,23 @@ static int scalar(struct loader *l, const yaml_event_t *event, json_t **ret)
 	int r;
 
 	if (!tag)
-		return complain(l, -EINVAL, &event->start_mark, "an unknown tag");
+		return loader_error(l, -EINVAL, &event->start_mark, "an unknown tag");
 	if (!*tag)
 		tag = is_plain(event) ? NULL : "str";
 	r = yaml_scalar(text, event->data.scalar.length, tag, ret, &why);
 	if (r == -EINVAL)
-		return complain(l, r, &event->start_mark, why.text);
+		return loader_error(l, r, &event->start_mark, why.text);
 	return r < 0 ? error_set(l->err, r, "%s: out of memory", l->name) : 0;
 }
 
-static int node(struct loader *l, yaml_event_t *event, int depth, json_t **ret);
+static int load_node(struct loader *l, yaml_event_t *event, int depth, json_t **ret);
 
-static int sequence(struct loader *l, int depth, json_t *array)
+static int load_sequence(struct loader *l, int depth, json_t *array)
 {
 	for (;;) {
 		yaml_event_t event;
 		json_t *value = NULL;
-		int r = next(l, &event);
+		int r = next_event(l, &event);
 
 		if (r < 0)
 			return r;
@@ -201,7 +202,7 @@ static int sequence(struct loader *l, int depth, json_t *array)
 			yaml_event_delete(&event);
 			return 0;
 		}
-		r = node(l, &event, depth, &value);
+		r = load_node(l, &event, depth, &value);
 		yaml_event_delete(&event);
 		if (r < 0)
 			return r;
@@ -211,7 +212,7 @@ static int sequence(struct loader *l, int depth, json_t *array)
 }
 
 /* Adds a problem at mark. */
-static int keep(struct loader *l, const yaml_mark_t *mark, const char *text)
+static int add_problem(struct loader *l, const yaml_mark_t *mark, const char *text)
 {
 	struct yaml_problems *p = l->problems;
 	struct yaml_problem *items = reallocarray(p->items, p->n + 1, sizeof(*items));
@@ -234,38 +235,39 @@ static int check_key(struct loader *l, const yaml_event_t *event, const json_t *
 	const char *key = (const char *)event->data.scalar.value;
 
 	if (event->type != YAML_SCALAR_EVENT)
-		return complain(l, -EINVAL, &event->start_mark, "a key has to be text");
+		return loader_error(l, -EINVAL, &event->start_mark, "a key has to be text");
 	if (event->data.scalar.anchor)
-		return complain(l, -EINVAL, &event->start_mark, "a key cannot have an anchor here");
+		return loader_error(
+			l, -EINVAL, &event->start_mark, "a key cannot have an anchor here");
 	if (strlen(key) != event->data.scalar.length)
-		return complain(l, -EINVAL, &event->start_mark, "a key contains a NUL byte");
+		return loader_error(l, -EINVAL, &event->start_mark, "a key contains a NUL byte");
 	if (is_plain(event) && !strcmp(key, "<<"))
-		return complain(l, -EINVAL, &event->start_mark,
+		return loader_error(l, -EINVAL, &event->start_mark,
 			"merge keys (<<) are not part of YAML 1.2: write the keys out");
 	if (json_object_get(object, key))
-		return keep(l, &event->start_mark, "duplicate key") < 0 ? -ENOMEM : 1;
+		return add_problem(l, &event->start_mark, "duplicate key") < 0 ? -ENOMEM : 1;
 	return 0;
 }
 
 /* The value that begins with the next event. */
-static int next_node(struct loader *l, int depth, json_t **ret)
+static int load_next_node(struct loader *l, int depth, json_t **ret)
 {
 	yaml_event_t event;
-	int r = next(l, &event);
+	int r = next_event(l, &event);
 
 	if (r < 0)
 		return r;
-	r = node(l, &event, depth, ret);
+	r = load_node(l, &event, depth, ret);
 	yaml_event_delete(&event);
 	return r;
 }
 
-static int mapping(struct loader *l, int depth, json_t *object)
+static int load_mapping(struct loader *l, int depth, json_t *object)
 {
 	for (;;) {
 		_cleanup_json_ json_t *value = NULL;
 		yaml_event_t event;
-		int r = next(l, &event), again;
+		int r = next_event(l, &event), again;
 
 		if (r < 0)
 			return r;
@@ -274,7 +276,7 @@ static int mapping(struct loader *l, int depth, json_t *object)
 			return 0;
 		}
 		again = check_key(l, &event, object);
-		r = again < 0 ? again : next_node(l, depth, &value);
+		r = again < 0 ? again : load_next_node(l, depth, &value);
 		if (r == 0 && !again &&
 			json_put(object, (const char *)event.data.scalar.value, TAKE_PTR(value)) <
 				0)
@@ -286,7 +288,7 @@ static int mapping(struct loader *l, int depth, json_t *object)
 }
 
 /* A sequence or a mapping, whose first event this is. */
-static int collection(struct loader *l, const yaml_event_t *event, int depth, json_t **ret)
+static int load_collection(struct loader *l, const yaml_event_t *event, int depth, json_t **ret)
 {
 	bool is_sequence = event->type == YAML_SEQUENCE_START_EVENT;
 	const char *tag = core_tag(
@@ -295,12 +297,12 @@ static int collection(struct loader *l, const yaml_event_t *event, int depth, js
 	int r;
 
 	if (!tag || (*tag && strcmp(tag, is_sequence ? "seq" : "map")))
-		return complain(l, -EINVAL, &event->start_mark, "an unknown tag");
+		return loader_error(l, -EINVAL, &event->start_mark, "an unknown tag");
 	if (depth >= YAML_DEPTH_MAX)
-		return complain(l, -EINVAL, &event->start_mark, "values are nested too deep");
+		return loader_error(l, -EINVAL, &event->start_mark, "values are nested too deep");
 	if (!value)
 		return error_set(l->err, -ENOMEM, "%s: out of memory", l->name);
-	r = is_sequence ? sequence(l, depth + 1, value) : mapping(l, depth + 1, value);
+	r = is_sequence ? load_sequence(l, depth + 1, value) : load_mapping(l, depth + 1, value);
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(value);
@@ -308,34 +310,34 @@ static int collection(struct loader *l, const yaml_event_t *event, int depth, js
 }
 
 /* The value that begins with event. */
-static int node(struct loader *l, yaml_event_t *event, int depth, json_t **ret)
+static int load_node(struct loader *l, yaml_event_t *event, int depth, json_t **ret)
 {
 	const yaml_char_t *name = NULL;
 	size_t before = l->nodes;
-	int r = spend(l, 1, &event->start_mark);
+	int r = count_nodes(l, 1, &event->start_mark);
 
 	if (r < 0)
 		return r;
 	switch (event->type) {
 	case YAML_ALIAS_EVENT:
-		return alias(l, event, ret);
+		return load_alias(l, event, ret);
 	case YAML_SCALAR_EVENT:
 		name = event->data.scalar.anchor;
-		r = scalar(l, event, ret);
+		r = load_scalar(l, event, ret);
 		break;
 	case YAML_SEQUENCE_START_EVENT:
 		name = event->data.sequence_start.anchor;
-		r = collection(l, event, depth, ret);
+		r = load_collection(l, event, depth, ret);
 		break;
 	case YAML_MAPPING_START_EVENT:
 		name = event->data.mapping_start.anchor;
-		r = collection(l, event, depth, ret);
+		r = load_collection(l, event, depth, ret);
 		break;
 	default:
-		return complain(l, -EINVAL, &event->start_mark, "a value is missing");
+		return loader_error(l, -EINVAL, &event->start_mark, "a value is missing");
 	}
 	if (r == 0)
-		r = remember(l, name, *ret, l->nodes - before);
+		r = add_anchor(l, name, *ret, l->nodes - before);
 	if (r < 0) {
 		json_decref(*ret);
 		*ret = NULL;
@@ -344,40 +346,40 @@ static int node(struct loader *l, yaml_event_t *event, int depth, json_t **ret)
 }
 
 /* Takes the next event, which must be of that type. */
-static int expect(struct loader *l, yaml_event_type_t type, const char *otherwise)
+static int expect_event(struct loader *l, yaml_event_type_t type, const char *otherwise)
 {
 	yaml_event_t event;
-	int r = next(l, &event);
+	int r = next_event(l, &event);
 
 	if (r < 0)
 		return r;
 	if (event.type != type)
-		r = complain(l, -EINVAL, &event.start_mark, otherwise);
+		r = loader_error(l, -EINVAL, &event.start_mark, otherwise);
 	yaml_event_delete(&event);
 	return r;
 }
 
-static int document(struct loader *l, json_t **ret)
+static int load_document(struct loader *l, json_t **ret)
 {
 	yaml_event_t event;
-	int r = expect(l, YAML_STREAM_START_EVENT, "not YAML");
+	int r = expect_event(l, YAML_STREAM_START_EVENT, "not YAML");
 
 	if (r == 0)
-		r = expect(l, YAML_DOCUMENT_START_EVENT, "the file is empty");
+		r = expect_event(l, YAML_DOCUMENT_START_EVENT, "the file is empty");
 	if (r == 0)
-		r = next(l, &event);
+		r = next_event(l, &event);
 	if (r < 0)
 		return r;
-	r = node(l, &event, 0, ret);
+	r = load_node(l, &event, 0, ret);
 	yaml_event_delete(&event);
 	if (r == 0)
-		r = expect(l, YAML_DOCUMENT_END_EVENT, "not the end of the document");
+		r = expect_event(l, YAML_DOCUMENT_END_EVENT, "not the end of the document");
 	if (r == 0)
-		r = expect(l, YAML_STREAM_END_EVENT, "a second document; one is expected");
+		r = expect_event(l, YAML_STREAM_END_EVENT, "a second document; one is expected");
 	return r;
 }
 
-static int parse(const char *text, size_t len, const char *name, json_t **ret,
+static int load_text(const char *text, size_t len, const char *name, json_t **ret,
 	struct yaml_problems *problems, struct error *err)
 {
 	struct loader l = {
@@ -389,7 +391,7 @@ static int parse(const char *text, size_t len, const char *name, json_t **ret,
 	if (!yaml_parser_initialize(&l.parser))
 		return error_set(err, -ENOMEM, "%s: out of memory", name);
 	yaml_parser_set_input_string(&l.parser, (const unsigned char *)text, len);
-	r = document(&l, &value);
+	r = load_document(&l, &value);
 	yaml_parser_delete(&l.parser);
 	for (size_t i = 0; i < l.n_anchors; i++) {
 		free(l.anchors[i].name);
@@ -403,7 +405,7 @@ static int parse(const char *text, size_t len, const char *name, json_t **ret,
 
 #else
 
-static int parse(const char *text, size_t len, const char *name, json_t **ret,
+static int load_text(const char *text, size_t len, const char *name, json_t **ret,
 	struct yaml_problems *problems, struct error *err)
 {
 	int r;
@@ -426,7 +428,7 @@ int yaml_parse(const char *text, size_t len, const char *name, json_t **ret,
 	/* libyaml does not know all of JSON's escapes. If it is not valid JSON, it may be YAML. */
 	if (looks_like_json(text, len) && json_parse(text, len, 0, ret, NULL) == 0)
 		return 0;
-	return parse(text, len, name, ret, problems, err);
+	return load_text(text, len, name, ret, problems, err);
 }
 
 /* Reads to the end, also from pipes, as in --spec <(generate). */

@@ -54,12 +54,12 @@ struct reader {
 	size_t room;
 };
 
-static int next(struct reader *r, yaml_event_t *event)
+static int next_event(struct reader *r, yaml_event_t *event)
 {
 	return yaml_parser_parse(&r->parser, event) ? 0 : -EINVAL;
 }
 
-static int mark(struct reader *r, const yaml_mark_t *where)
+static int add_mark(struct reader *r, const yaml_mark_t *where)
 {
 	struct yaml_marks *m = &r->marks;
 	char *path;
@@ -82,15 +82,15 @@ static int mark(struct reader *r, const yaml_mark_t *where)
 	return 0;
 }
 
-static int node(struct reader *r, const yaml_event_t *event, int depth);
+static int read_node(struct reader *r, const yaml_event_t *event, int depth);
 
 /* Reads the members of a mapping or sequence up to the event end. */
-static int members(struct reader *r, bool mapping, yaml_event_type_t end, int depth)
+static int read_members(struct reader *r, bool mapping, yaml_event_type_t end, int depth)
 {
 	for (size_t i = 0;; i++) {
 		size_t len = r->at.len;
 		yaml_event_t event, value;
-		int result = next(r, &event);
+		int result = next_event(r, &event);
 
 		if (result < 0)
 			return result;
@@ -105,14 +105,14 @@ static int members(struct reader *r, bool mapping, yaml_event_type_t end, int de
 		else
 			spec_enter_index(&r->at, i);
 		if (result == 0)
-			result = mark(r, &event.start_mark);
+			result = add_mark(r, &event.start_mark);
 		if (result == 0 && !mapping)
-			result = node(r, &event, depth);
+			result = read_node(r, &event, depth);
 		yaml_event_delete(&event);
 		if (result == 0 && mapping) {
-			result = next(r, &value);
+			result = next_event(r, &value);
 			if (result == 0) {
-				result = node(r, &value, depth);
+				result = read_node(r, &value, depth);
 				yaml_event_delete(&value);
 			}
 		}
@@ -123,34 +123,34 @@ static int members(struct reader *r, bool mapping, yaml_event_type_t end, int de
 }
 
 /* The value that begins with event. An alias gets a mark here, for a value that is elsewhere. */
-static int node(struct reader *r, const yaml_event_t *event, int depth)
+static int read_node(struct reader *r, const yaml_event_t *event, int depth)
 {
 	if (depth > YAML_DEPTH_MAX)
 		return -EINVAL;
 	if (event->type == YAML_SEQUENCE_START_EVENT)
-		return members(r, false, YAML_SEQUENCE_END_EVENT, depth + 1);
+		return read_members(r, false, YAML_SEQUENCE_END_EVENT, depth + 1);
 	if (event->type == YAML_MAPPING_START_EVENT)
-		return members(r, true, YAML_MAPPING_END_EVENT, depth + 1);
+		return read_members(r, true, YAML_MAPPING_END_EVENT, depth + 1);
 	return event->type == YAML_SCALAR_EVENT || event->type == YAML_ALIAS_EVENT ? 0 : -EINVAL;
 }
 
-static int document(struct reader *r)
+static int read_document(struct reader *r)
 {
 	yaml_event_t event;
 	int result = 0;
 
 	for (int i = 0; i < 2 && result == 0; i++) {
-		result = next(r, &event);
+		result = next_event(r, &event);
 		if (result == 0)
 			yaml_event_delete(&event); /* the start of the stream or document */
 	}
 	if (result == 0)
-		result = next(r, &event);
+		result = next_event(r, &event);
 	if (result < 0)
 		return result;
-	result = mark(r, &event.start_mark);
+	result = add_mark(r, &event.start_mark);
 	if (result == 0)
-		result = node(r, &event, 0);
+		result = read_node(r, &event, 0);
 	yaml_event_delete(&event);
 	return result;
 }
@@ -163,7 +163,7 @@ int yaml_marks_read(const char *text, size_t len, struct yaml_marks *ret)
 	if (!yaml_parser_initialize(&r.parser))
 		return -ENOMEM;
 	yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, len);
-	result = document(&r);
+	result = read_document(&r);
 	yaml_parser_delete(&r.parser);
 	if (result == -ENOMEM)
 		yaml_marks_fini(&r.marks);

@@ -10,7 +10,7 @@
 
 #define DIGITS "0123456789"
 
-static int give(json_t *value, json_t **ret)
+static int return_value(json_t *value, json_t **ret)
 {
 	*ret = value;
 	return value ? 0 : -ENOMEM;
@@ -32,7 +32,7 @@ static bool is_null(const char *text)
 }
 
 /* 1, 0, or -1 if text is not a boolean. */
-static int boolean(const char *text)
+static int parse_boolean(const char *text)
 {
 	static const char *const yes[] = { "true", "True", "TRUE", NULL };
 	static const char *const no[] = { "false", "False", "FALSE", NULL };
@@ -89,7 +89,7 @@ static bool is_infinite(const char *text)
 	return one_of(text, words);
 }
 
-static int integer(const char *text, int base, json_t **ret, struct yaml_scalar_why *why)
+static int parse_integer(const char *text, int base, json_t **ret, struct yaml_scalar_why *why)
 {
 	long long value;
 
@@ -99,10 +99,10 @@ static int integer(const char *text, int base, json_t **ret, struct yaml_scalar_
 		why->text = "the number does not fit 64 bits";
 		return -EINVAL;
 	}
-	return give(json_integer(value), ret);
+	return return_value(json_integer(value), ret);
 }
 
-static int real(const char *text, json_t **ret, struct yaml_scalar_why *why)
+static int parse_real(const char *text, json_t **ret, struct yaml_scalar_why *why)
 {
 	double value = strtod(text, NULL);
 
@@ -110,21 +110,21 @@ static int real(const char *text, json_t **ret, struct yaml_scalar_why *why)
 		why->text = "the number is too large";
 		return -EINVAL;
 	}
-	return give(json_real(value), ret);
+	return return_value(json_real(value), ret);
 }
 
 static int of_type(const char *text, const char *tag, json_t **ret, struct yaml_scalar_why *why)
 {
-	int base = integer_base(text), b = boolean(text);
+	int base = integer_base(text), b = parse_boolean(text);
 
 	if (!strcmp(tag, "null") && is_null(text))
-		return give(json_null(), ret);
+		return return_value(json_null(), ret);
 	if (!strcmp(tag, "bool") && b >= 0)
-		return give(json_boolean(b), ret);
+		return return_value(json_boolean(b), ret);
 	if (!strcmp(tag, "int") && base)
-		return integer(text, base, ret, why);
+		return parse_integer(text, base, ret, why);
 	if (!strcmp(tag, "float") && (is_float(text) || base == 10))
-		return real(text, ret, why);
+		return parse_real(text, ret, why);
 	why->text = "the value does not have the type that its tag names";
 	return -EINVAL;
 }
@@ -136,22 +136,22 @@ int yaml_scalar(
 
 	why->text = NULL;
 	if (strlen(text) != len || (tag && !strcmp(tag, "str")))
-		return give(json_stringn(text, len), ret);
+		return return_value(json_stringn(text, len), ret);
 	if (tag)
 		return of_type(text, tag, ret, why);
 	base = integer_base(text);
-	b = boolean(text);
+	b = parse_boolean(text);
 	if (is_null(text))
-		return give(json_null(), ret);
+		return return_value(json_null(), ret);
 	if (b >= 0)
-		return give(json_boolean(b), ret);
+		return return_value(json_boolean(b), ret);
 	if (base)
-		return integer(text, base, ret, why);
+		return parse_integer(text, base, ret, why);
 	if (is_float(text))
-		return real(text, ret, why);
+		return parse_real(text, ret, why);
 	if (is_infinite(text)) {
 		why->text = "a number has to be finite";
 		return -EINVAL;
 	}
-	return give(json_stringn(text, len), ret);
+	return return_value(json_stringn(text, len), ret);
 }

@@ -25,7 +25,7 @@ struct stdout_buffer {
 
 static void on_turn(void *arg);
 
-static void post(struct stdout_buffer *o)
+static void post_turn(struct stdout_buffer *o)
 {
 	if (loop_defer(o->loop, on_turn, o) < 0)
 		return; /* without memory: the next write tries again */
@@ -40,7 +40,7 @@ static bool is_ready(const struct stdout_buffer *o)
 	return !o->watch || (poll(&p, 1, 0) > 0 && p.revents);
 }
 
-static void end(struct stdout_buffer *o, int error)
+static void end_output(struct stdout_buffer *o, int error)
 {
 	o->over = true;
 	o->watch = loop_fd_free(o->watch);
@@ -72,7 +72,7 @@ static void flush_out(struct stdout_buffer *o)
 	int r = o->over ? 0 : write_out(o);
 
 	if (r < 0) {
-		end(o, r);
+		end_output(o, r);
 		return;
 	}
 	if (o->over)
@@ -98,7 +98,7 @@ static void on_ready(int fd, int events, void *arg)
 
 	/* Reports a reader that is gone even while nothing is to be written. */
 	if (poll(&p, 1, 0) > 0 && p.revents & (POLLERR | POLLHUP))
-		end(o, -EPIPE);
+		end_output(o, -EPIPE);
 	else
 		flush_out(o);
 }
@@ -144,7 +144,7 @@ int stdout_buffer_write(struct stdout_buffer *o, const void *data, size_t len)
 		return r;
 	o->kept = true;
 	if (!o->posted && !o->over)
-		post(o);
+		post_turn(o);
 	return 0;
 }
 

@@ -144,7 +144,7 @@ static int at_most(int width, int max)
 }
 
 /* The total width if each column is cut as far as allowed while others can still be left out. */
-static int least(const struct table *t, const struct layout *l)
+static int least_width(const struct table *t, const struct layout *l)
 {
 	int total = GAP * (l->n - 1);
 
@@ -159,7 +159,7 @@ static int least(const struct table *t, const struct layout *l)
 }
 
 /* Leaves out the least important column. False if none may be left out. */
-static bool drop(const struct table *t, struct layout *l)
+static bool drop_column(const struct table *t, struct layout *l)
 {
 	int which = -1, most = 0;
 
@@ -182,7 +182,7 @@ static bool drop(const struct table *t, struct layout *l)
 }
 
 /* Shrinks the widest columns that have these flags, the last one excepted, until total fits. */
-static int narrow(const struct table *t, struct layout *l, int flags, int total, int limit)
+static int narrow_columns(const struct table *t, struct layout *l, int flags, int total, int limit)
 {
 	while (total > limit) {
 		int widest = -1;
@@ -201,11 +201,11 @@ static int narrow(const struct table *t, struct layout *l, int flags, int total,
 }
 
 /* Makes the columns fit. */
-static void shrink(const struct table *t, struct layout *l, int limit)
+static void fit_columns(const struct table *t, struct layout *l, int limit)
 {
 	int total, last;
 
-	while (least(t, l) > limit && drop(t, l))
+	while (least_width(t, l) > limit && drop_column(t, l))
 		;
 	last = l->n - 1;
 	total = GAP * last;
@@ -218,11 +218,11 @@ static void shrink(const struct table *t, struct layout *l, int limit)
 		total -= l->widths[last] - want;
 		l->widths[last] = want;
 	}
-	total = narrow(t, l, TABLE_SHRINK, total, limit);
-	narrow(t, l, 0, total, limit);
+	total = narrow_columns(t, l, TABLE_SHRINK, total, limit);
+	narrow_columns(t, l, 0, total, limit);
 }
 
-static void spaces(FILE *f, int n)
+static void write_spaces(FILE *f, int n)
 {
 	for (; n > 0; n--)
 		fputc(' ', f);
@@ -239,7 +239,7 @@ static void print_cell(FILE *f, const struct cell *c, int width, bool right, boo
 	if (cut)
 		len = table_fitting(text, width - 1, &shown);
 	if (right)
-		spaces(f, width - shown - cut);
+		write_spaces(f, width - shown - cut);
 	if (style->color && len > 0)
 		fputs(color_code(c->color), f);
 	fwrite(text, 1, len, f);
@@ -248,9 +248,9 @@ static void print_cell(FILE *f, const struct cell *c, int width, bool right, boo
 	if (style->color && len > 0 && c->color != COLOR_NONE)
 		fputs(COLOR_OFF, f);
 	if (!last && !right)
-		spaces(f, width - shown - cut);
+		write_spaces(f, width - shown - cut);
 	if (!last)
-		spaces(f, GAP);
+		write_spaces(f, GAP);
 }
 
 /* The index of the last cell that is not empty, so that no line ends in spaces. */
@@ -277,7 +277,7 @@ static void print_legend(
 	fputc('\n', f);
 }
 
-static void measure(const struct table *t, struct layout *l, bool legend)
+static void measure_columns(const struct table *t, struct layout *l, bool legend)
 {
 	int rows = table_rows(t);
 
@@ -300,9 +300,9 @@ void table_print(const struct table *t, FILE *f, const struct table_style *style
 	if (!numbers)
 		return;
 	l.widths = numbers + t->n_columns;
-	measure(t, &l, style->legend);
+	measure_columns(t, &l, style->legend);
 	if (style->columns > 0)
-		shrink(t, &l, style->columns);
+		fit_columns(t, &l, style->columns);
 	if (style->legend)
 		print_legend(t, f, &l, style);
 	for (int r = 0; r < rows; r++) {

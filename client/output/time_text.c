@@ -92,7 +92,7 @@ const char *time_text_clock(int64_t us, bool brief, char buf[TIME_TEXT_MAX])
 }
 
 /* Exactly n digits at *p. */
-static int digits(const char **p, int n, int *ret)
+static int parse_digits(const char **p, int n, int *ret)
 {
 	int v = 0;
 
@@ -107,7 +107,7 @@ static int digits(const char **p, int n, int *ret)
 }
 
 /* An optional ".digits" at *p as microseconds. */
-static int fraction(const char **p, int64_t *ret)
+static int parse_fraction(const char **p, int64_t *ret)
 {
 	int64_t unit = SECOND / 10;
 
@@ -123,21 +123,22 @@ static int fraction(const char **p, int64_t *ret)
 }
 
 /* "HH:MM[:SS[.FRACTION]]" at *p. */
-static int clock_part(const char **p, struct tm *tm, int64_t *ret_fraction)
+static int parse_clock(const char **p, struct tm *tm, int64_t *ret_fraction)
 {
 	*ret_fraction = 0;
-	if (digits(p, 2, &tm->tm_hour) < 0 || *(*p)++ != ':' || digits(p, 2, &tm->tm_min) < 0)
+	if (parse_digits(p, 2, &tm->tm_hour) < 0 || *(*p)++ != ':' ||
+		parse_digits(p, 2, &tm->tm_min) < 0)
 		return -EINVAL;
 	if (**p == ':') {
 		(*p)++;
-		if (digits(p, 2, &tm->tm_sec) < 0 || fraction(p, ret_fraction) < 0)
+		if (parse_digits(p, 2, &tm->tm_sec) < 0 || parse_fraction(p, ret_fraction) < 0)
 			return -EINVAL;
 	}
 	return tm->tm_hour < 24 && tm->tm_min < 60 && tm->tm_sec < 61 ? 0 : -EINVAL;
 }
 
 /* "Z", "+HH:MM", "+HHMM" or nothing at p. Returns 1 for a zone, 0 for none. */
-static int zone_part(const char *p, long *ret_offset)
+static int parse_zone(const char *p, long *ret_offset)
 {
 	int h, m, sign = *p == '-' ? -1 : 1;
 
@@ -149,11 +150,11 @@ static int zone_part(const char *p, long *ret_offset)
 	if (*p != '+' && *p != '-')
 		return -EINVAL;
 	p++;
-	if (digits(&p, 2, &h) < 0)
+	if (parse_digits(&p, 2, &h) < 0)
 		return -EINVAL;
 	if (*p == ':')
 		p++;
-	if (digits(&p, 2, &m) < 0 || *p || h > 23 || m > 59)
+	if (parse_digits(&p, 2, &m) < 0 || *p || h > 23 || m > 59)
 		return -EINVAL;
 	*ret_offset = sign * (h * 3600L + m * 60L);
 	return 1;
@@ -172,23 +173,23 @@ static int parse_calendar(const char *p, int64_t now_us, int64_t *ret_us)
 	tm.tm_hour = tm.tm_min = tm.tm_sec = 0;
 	tm.tm_isdst = -1;
 	if (strlen(p) >= 3 && p[2] == ':') {
-		if (clock_part(&p, &tm, &frac) < 0)
+		if (parse_clock(&p, &tm, &frac) < 0)
 			return -EINVAL;
 	} else {
-		if (digits(&p, 4, &tm.tm_year) < 0 || *p++ != '-' ||
-			digits(&p, 2, &tm.tm_mon) < 0 || *p++ != '-' ||
-			digits(&p, 2, &tm.tm_mday) < 0 || tm.tm_mon < 1 || tm.tm_mon > 12 ||
+		if (parse_digits(&p, 4, &tm.tm_year) < 0 || *p++ != '-' ||
+			parse_digits(&p, 2, &tm.tm_mon) < 0 || *p++ != '-' ||
+			parse_digits(&p, 2, &tm.tm_mday) < 0 || tm.tm_mon < 1 || tm.tm_mon > 12 ||
 			tm.tm_mday < 1 || tm.tm_mday > 31)
 			return -EINVAL;
 		tm.tm_year -= 1900;
 		tm.tm_mon -= 1;
 		if (*p == ' ' || *p == 'T' || *p == 't') {
 			p++;
-			if (clock_part(&p, &tm, &frac) < 0)
+			if (parse_clock(&p, &tm, &frac) < 0)
 				return -EINVAL;
 		}
 	}
-	zone = zone_part(p, &offset);
+	zone = parse_zone(p, &offset);
 	if (zone < 0)
 		return -EINVAL;
 	t = zone ? timegm(&tm) - offset : mktime(&tm);
@@ -196,7 +197,7 @@ static int parse_calendar(const char *p, int64_t now_us, int64_t *ret_us)
 	return 0;
 }
 
-static int midnight(int64_t now_us, int days_before, int64_t *ret_us)
+static int time_of_midnight(int64_t now_us, int days_before, int64_t *ret_us)
 {
 	time_t now = now_us / SECOND;
 	struct tm tm;
@@ -215,7 +216,7 @@ static int parse_epoch(const char *p, int64_t *ret_us)
 	uint64_t seconds;
 	int64_t frac;
 
-	if (scan_u64(&p, &seconds) < 0 || fraction(&p, &frac) < 0 || *p ||
+	if (scan_u64(&p, &seconds) < 0 || parse_fraction(&p, &frac) < 0 || *p ||
 		seconds > (uint64_t)(TIME_MAX_US / SECOND))
 		return -EINVAL;
 	*ret_us = (int64_t)seconds * SECOND + frac;
@@ -233,9 +234,9 @@ int time_text_parse(
 		return 0;
 	}
 	if (!strcmp(text, "today"))
-		r = midnight(now_us, 0, ret_us);
+		r = time_of_midnight(now_us, 0, ret_us);
 	else if (!strcmp(text, "yesterday"))
-		r = midnight(now_us, 1, ret_us);
+		r = time_of_midnight(now_us, 1, ret_us);
 	else if (*text == '@')
 		r = parse_epoch(text + 1, ret_us);
 	else

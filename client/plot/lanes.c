@@ -33,7 +33,7 @@ static void lane_add(struct lanes *l, enum lane_kind kind, size_t index, double 
 	l->height += height;
 }
 
-static bool have(const struct plot_marks *marks, enum plot_kind kind)
+static bool have_mark(const struct plot_marks *marks, enum plot_kind kind)
 {
 	for (size_t i = 0; i < marks->n; i++)
 		if (marks->items[i].kind == kind)
@@ -57,7 +57,7 @@ int lanes_init(struct lanes *l)
 	for (size_t i = 0; i < p->n_hosts; i++)
 		lane_add(l, LANE_HOST, i, LANE_HOST_HEIGHT);
 	for (size_t i = 0; i < p->n_workers; i++) {
-		if (i >= LANES_WORKERS && !have(&p->workers[i].marks, PLOT_ROOT)) {
+		if (i >= LANES_WORKERS && !have_mark(&p->workers[i].marks, PLOT_ROOT)) {
 			l->left_out++;
 			continue;
 		}
@@ -106,7 +106,7 @@ double lanes_labels_width(const struct plot *p)
 	return widest + LANE_RANK_WIDTH;
 }
 
-static void label(const struct lanes *l, const char *class, double x, double y, double size,
+static void draw_label(const struct lanes *l, const char *class, double x, double y, double size,
 	const char *text, double room)
 {
 	size_t max = xml_fits(text, size, room);
@@ -131,7 +131,7 @@ static void label(const struct lanes *l, const char *class, double x, double y, 
 	fputs("</text>\n", l->f);
 }
 
-static void worker_label(const struct lanes *l, const struct lane *at, double x)
+static void draw_worker_label(const struct lanes *l, const struct lane *at, double x)
 {
 	const struct plot_worker *w = &l->p->workers[at->index];
 	double size = at->height - 2 < LANE_LABEL_SIZE ? at->height - 2 : LANE_LABEL_SIZE;
@@ -147,8 +147,9 @@ static void worker_label(const struct lanes *l, const struct lane *at, double x)
 	if (w->rank % every)
 		return;
 	snprintf(rank, sizeof(rank), "%d", w->rank);
-	label(l, "l", x - LANE_RANK_WIDTH, y, size, worker_name(w, name), x - LANE_RANK_WIDTH - 8);
-	label(l, "l m", x, y, size, rank, LANE_RANK_WIDTH);
+	draw_label(l, "l", x - LANE_RANK_WIDTH, y, size, worker_name(w, name),
+		x - LANE_RANK_WIDTH - 8);
+	draw_label(l, "l m", x, y, size, rank, LANE_RANK_WIDTH);
 }
 
 void lanes_labels(const struct lanes *l, double x)
@@ -161,26 +162,27 @@ void lanes_labels(const struct lanes *l, double x)
 
 		switch (at->kind) {
 		case LANE_GROUP:
-			label(l, "l b", x, y, LANE_LABEL_SIZE, "group", x);
+			draw_label(l, "l b", x, y, LANE_LABEL_SIZE, "group", x);
 			break;
 		case LANE_EVENTS:
-			label(l, "l m", x, y, LANE_LABEL_SIZE, "events", x);
+			draw_label(l, "l m", x, y, LANE_LABEL_SIZE, "events", x);
 			break;
 		case LANE_HOST:
-			label(l, "l", x, y, LANE_LABEL_SIZE, l->p->hosts[at->index].name, x - 8);
+			draw_label(
+				l, "l", x, y, LANE_LABEL_SIZE, l->p->hosts[at->index].name, x - 8);
 			break;
 		case LANE_TITLE:
 			host = l->p->n_sources > 1 ? l->p->sources[at->index].host : NULL;
-			label(l, host ? "l b" : "l m", x - LANE_RANK_WIDTH, y + 2, 10,
+			draw_label(l, host ? "l b" : "l m", x - LANE_RANK_WIDTH, y + 2, 10,
 				host ? host : "worker", x - LANE_RANK_WIDTH - 8);
-			label(l, "l m", x, y + 2, 10, "rank", LANE_RANK_WIDTH);
+			draw_label(l, "l m", x, y + 2, 10, "rank", LANE_RANK_WIDTH);
 			break;
 		case LANE_WORKER:
-			worker_label(l, at, x);
+			draw_worker_label(l, at, x);
 			break;
 		case LANE_MORE:
 			snprintf(more, sizeof(more), "and %zu more", l->left_out);
-			label(l, "l m", x, y, LANE_LABEL_SIZE, more, x);
+			draw_label(l, "l m", x, y, LANE_LABEL_SIZE, more, x);
 			break;
 		}
 	}
@@ -199,7 +201,8 @@ static const char *state_class(const char *state)
 }
 
 /* A bar from one time to another; one of no length is still a little wide. */
-static void bar(const struct lanes *l, const char *class, int64_t from, int64_t to, double height)
+static void draw_bar(
+	const struct lanes *l, const char *class, int64_t from, int64_t to, double height)
 {
 	double x = scale_x(&l->scale, from), width = scale_x(&l->scale, to) - x;
 	double least = l->scale.bar < 1 ? l->scale.bar : 1;
@@ -216,7 +219,7 @@ static void bar(const struct lanes *l, const char *class, int64_t from, int64_t 
 }
 
 /* The line at the end of a bar. Its width is not stretched. */
-static void cap(const struct lanes *l, const char *class, int64_t at, double height)
+static void draw_cap(const struct lanes *l, const char *class, int64_t at, double height)
 {
 	fprintf(l->f, "<path class=\"c %s\" d=\"M", class);
 	xml_number(l->f, scale_x(&l->scale, at), l->places);
@@ -235,7 +238,7 @@ static void title_text(const struct lanes *l, const char *text)
 	xml_text(l->f, text, LANE_TEXT_MAX);
 }
 
-static void one_start(const struct lanes *l, const struct plot_worker *w,
+static void draw_start(const struct lanes *l, const struct plot_worker *w,
 	const struct plot_start *s, double height)
 {
 	char name[32], took[TIME_TEXT_MAX];
@@ -249,17 +252,17 @@ static void one_start(const struct lanes *l, const struct plot_worker *w,
 	}
 	fprintf(l->f, ", attempt %d</title>", s->attempt);
 	if (s->running > s->from)
-		bar(l, "q", s->from, s->running, height);
+		draw_bar(l, "q", s->from, s->running, height);
 	if (s->stopping > s->running)
-		bar(l, s->end == PLOT_RUNS ? "r o" : "r", s->running, s->stopping, height);
+		draw_bar(l, s->end == PLOT_RUNS ? "r o" : "r", s->running, s->stopping, height);
 	if (s->to > s->stopping || s->to == s->from)
-		bar(l, "z", s->stopping, s->to, height);
+		draw_bar(l, "z", s->stopping, s->to, height);
 	if (s->end == PLOT_SUCCEEDED || s->end == PLOT_FAILED || s->end == PLOT_LOST)
-		cap(l, s->end == PLOT_SUCCEEDED ? "g" : "f", s->to, height);
+		draw_cap(l, s->end == PLOT_SUCCEEDED ? "g" : "f", s->to, height);
 	fputs("</g>", l->f);
 }
 
-static void many_starts(
+static void draw_starts(
 	const struct lanes *l, const struct plot_worker *w, size_t i, size_t end, double height)
 {
 	const struct plot_start *first = &w->starts[i], *last = &w->starts[end - 1];
@@ -273,13 +276,13 @@ static void many_starts(
 	fprintf(l->f, ": %zu starts in %s, attempts %d to %d, %zu failed</title>", end - i,
 		time_text_since(last->to, first->from, took), first->attempt, last->attempt,
 		failed);
-	bar(l, failed ? "y" : "x", first->from, last->to, height);
+	draw_bar(l, failed ? "y" : "x", first->from, last->to, height);
 	fputs("</g>", l->f);
 }
 
 /* Thinner bars over those of the starts. Where several waits are drawn as one, the bar is as pale
  * as the share of its time that the worker waited is small. */
-static void wait_bars(const struct lanes *l, const struct plot_worker *w, double height)
+static void draw_waits(const struct lanes *l, const struct plot_worker *w, double height)
 {
 	char name[32], took[TIME_TEXT_MAX], span[TIME_TEXT_MAX];
 
@@ -310,13 +313,13 @@ static void wait_bars(const struct lanes *l, const struct plot_worker *w, double
 			title_text(l, l->p->barriers[first->barrier].text);
 		}
 		fputs("</title>", l->f);
-		bar(l, "i", first->from, to, height);
+		draw_bar(l, "i", first->from, to, height);
 		fputs("</g>", l->f);
 	}
 }
 
 /* Lines under marks that stand for several: as long as the time in which these were. */
-static void mark_lengths(const struct lanes *l, const struct plot_marks *marks)
+static void draw_mark_lengths(const struct lanes *l, const struct plot_marks *marks)
 {
 	for (int kind = 0; kind < PLOT_N_KINDS; kind++) {
 		struct merged m;
@@ -326,11 +329,11 @@ static void mark_lengths(const struct lanes *l, const struct plot_marks *marks)
 		snprintf(class, sizeof(class), "u g%s", plot_kind_letter(kind));
 		while (merge_marks(&l->scale, marks, kind, &i, &m))
 			if (m.n > 1)
-				bar(l, class, m.first->at, m.last->at, 2);
+				draw_bar(l, class, m.first->at, m.last->at, 2);
 	}
 }
 
-static void worker_bars(const struct lanes *l, const struct lane *at)
+static void draw_worker(const struct lanes *l, const struct lane *at)
 {
 	const struct plot_worker *w = &l->p->workers[at->index];
 	double gap = at->height >= 20 ? 6 : at->height >= 14 ? 3 : at->height >= 9 ? 2 : 1;
@@ -342,22 +345,22 @@ static void worker_bars(const struct lanes *l, const struct lane *at)
 	for (size_t i = 0, end; i < w->n; i = end) {
 		end = merge_starts(&l->scale, w, i);
 		if (end == i + 1)
-			one_start(l, w, &w->starts[i], height);
+			draw_start(l, w, &w->starts[i], height);
 		else
-			many_starts(l, w, i, end, height);
+			draw_starts(l, w, i, end, height);
 	}
 	if (w->n_waits) {
 		fputs("<g transform=\"translate(0 ", l->f);
 		xml_number(l->f, height / 3, 1);
 		fputs(")\">", l->f);
-		wait_bars(l, w, height / 3);
+		draw_waits(l, w, height / 3);
 		fputs("</g>", l->f);
 	}
-	mark_lengths(l, &w->marks);
+	draw_mark_lengths(l, &w->marks);
 	fputs("</g>\n", l->f);
 }
 
-static void group_bars(const struct lanes *l, const struct lane *at)
+static void draw_group(const struct lanes *l, const struct lane *at)
 {
 	const struct plot *p = l->p;
 	char took[TIME_TEXT_MAX];
@@ -376,14 +379,14 @@ static void group_bars(const struct lanes *l, const struct lane *at)
 		if (first->attempt >= 0)
 			fprintf(l->f, ", attempt %d", first->attempt);
 		fprintf(l->f, "%s%s</title>", end > i + 1 ? "" : ", ", end > i + 1 ? "" : took);
-		bar(l, end > i + 1 ? "x" : state_class(first->state), first->from, last->to,
+		draw_bar(l, end > i + 1 ? "x" : state_class(first->state), first->from, last->to,
 			at->height - 4);
 		fputs("</g>", l->f);
 	}
 }
 
 /* Shades all lanes while the group waits, so that the gap between attempts explains itself. */
-static void group_waits(const struct lanes *l)
+static void draw_group_waits(const struct lanes *l)
 {
 	for (size_t i = 0; i < l->p->n_phases; i++) {
 		const struct plot_phase *phase = &l->p->phases[i];
@@ -391,12 +394,12 @@ static void group_waits(const struct lanes *l)
 		if (*state_class(phase->state) == 'w' &&
 			scale_x(&l->scale, phase->to) - scale_x(&l->scale, phase->from) >=
 				l->scale.bar * 2)
-			bar(l, "v", phase->from, phase->to, l->height);
+			draw_bar(l, "v", phase->from, phase->to, l->height);
 	}
 	fputs("\n", l->f);
 }
 
-static void host_bars(const struct lanes *l, const struct lane *at)
+static void draw_host(const struct lanes *l, const struct lane *at)
 {
 	const struct plot_host *h = &l->p->hosts[at->index];
 	char took[TIME_TEXT_MAX];
@@ -409,7 +412,7 @@ static void host_bars(const struct lanes *l, const struct lane *at)
 		title_text(l, h->name);
 		fprintf(l->f, " was in the group for %s</title>",
 			time_text_since(h->stays[i].to, h->stays[i].from, took));
-		bar(l, "e", h->stays[i].from, h->stays[i].to, at->height - 10);
+		draw_bar(l, "e", h->stays[i].from, h->stays[i].to, at->height - 10);
 		fputs("</g>", l->f);
 	}
 	fputs("</g>\n", l->f);
@@ -417,23 +420,23 @@ static void host_bars(const struct lanes *l, const struct lane *at)
 
 void lanes_bars(const struct lanes *l)
 {
-	group_waits(l);
+	draw_group_waits(l);
 	for (size_t i = 0; i < l->n; i++) {
 		const struct lane *at = &l->items[i];
 
 		if (at->kind == LANE_GROUP)
-			group_bars(l, at);
+			draw_group(l, at);
 		else if (at->kind == LANE_HOST)
-			host_bars(l, at);
+			draw_host(l, at);
 		else if (at->kind == LANE_WORKER)
-			worker_bars(l, at);
+			draw_worker(l, at);
 	}
 }
 
 /* --- marks -------------------------------------------------------------------------------------
  */
 
-static void use(
+static void draw_glyph(
 	const struct lanes *l, const char *prefix, enum plot_kind kind, int64_t at, double y)
 {
 	fprintf(l->f, "<use href=\"#%s%s\" x=\"", prefix, plot_kind_letter(kind));
@@ -447,12 +450,12 @@ static void use(
 	fputs("\">", l->f);
 }
 
-static void one_mark(const struct lanes *l, const struct merged *m, double y)
+static void draw_mark(const struct lanes *l, const struct merged *m, double y)
 {
 	char from[TIME_TEXT_MAX], to[TIME_TEXT_MAX];
 	enum plot_kind kind = m->first->kind;
 
-	use(l, "", kind, m->first->at, y);
+	draw_glyph(l, "", kind, m->first->at, y);
 	fprintf(l->f, "<title>%s ", time_text_clock(m->first->at, false, from));
 	if (kind == PLOT_ROOT)
 		fputs("root cause: ", l->f);
@@ -463,7 +466,8 @@ static void one_mark(const struct lanes *l, const struct merged *m, double y)
 	fputs("</title></use>\n", l->f);
 }
 
-static void lane_marks(const struct lanes *l, const struct lane *at, const struct plot_marks *marks)
+static void draw_lane_marks(
+	const struct lanes *l, const struct lane *at, const struct plot_marks *marks)
 {
 	for (int kind = 0; kind < PLOT_N_KINDS; kind++) {
 		struct merged m;
@@ -473,14 +477,14 @@ static void lane_marks(const struct lanes *l, const struct lane *at, const struc
 			if (kind == PLOT_ROOT ||
 				(at->kind == LANE_EVENTS &&
 					(kind == PLOT_NOTICE || kind == PLOT_STOP)))
-				use(l, "l", kind, m.first->at, 0);
-			one_mark(l, &m, at->y + at->height / 2);
+				draw_glyph(l, "l", kind, m.first->at, 0);
+			draw_mark(l, &m, at->y + at->height / 2);
 		}
 	}
 }
 
 /* "attempt 3" in the group's bar, where there is room for it. The script has it in data-t. */
-static void phase_label(
+static void draw_phase_label(
 	const struct lanes *l, const struct lane *at, const struct plot_phase *phase)
 {
 	double x = scale_x(&l->scale, phase->from), width = scale_x(&l->scale, phase->to) - x;
@@ -512,26 +516,26 @@ void lanes_marks(const struct lanes *l)
 {
 	for (size_t i = 0; i < l->p->n_phases; i++)
 		if (merge_phases(&l->scale, l->p, i) == i + 1)
-			phase_label(l, &l->items[0], &l->p->phases[i]);
+			draw_phase_label(l, &l->items[0], &l->p->phases[i]);
 	for (size_t i = 0; i < l->n; i++) {
 		const struct lane *at = &l->items[i];
 
 		if (at->kind == LANE_EVENTS)
-			lane_marks(l, at, &l->p->marks);
+			draw_lane_marks(l, at, &l->p->marks);
 		else if (at->kind == LANE_HOST)
-			lane_marks(l, at, &l->p->hosts[at->index].marks);
+			draw_lane_marks(l, at, &l->p->hosts[at->index].marks);
 		else if (at->kind == LANE_WORKER)
-			lane_marks(l, at, &l->p->workers[at->index].marks);
+			draw_lane_marks(l, at, &l->p->workers[at->index].marks);
 	}
 }
 
 bool lanes_have(const struct plot *p, enum plot_kind kind)
 {
-	bool found = have(&p->marks, kind);
+	bool found = have_mark(&p->marks, kind);
 
 	for (size_t i = 0; !found && i < p->n_workers; i++)
-		found = have(&p->workers[i].marks, kind);
+		found = have_mark(&p->workers[i].marks, kind);
 	for (size_t i = 0; !found && i < p->n_hosts; i++)
-		found = have(&p->hosts[i].marks, kind);
+		found = have_mark(&p->hosts[i].marks, kind);
 	return found;
 }

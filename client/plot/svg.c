@@ -54,7 +54,7 @@ static const char *verdict_class(const struct plot *p)
 	return strcmp(p->result, "preempted") != 0 ? "vf" : "vp";
 }
 
-static void verdict(const struct svg *s)
+static void draw_verdict(const struct svg *s)
 {
 	char text[160];
 	double width;
@@ -76,29 +76,29 @@ static void verdict(const struct svg *s)
 	fputs("</text>\n", s->f);
 }
 
-static void counted(FILE *f, size_t n, const char *what)
+static void write_counted(FILE *f, size_t n, const char *what)
 {
 	fprintf(f, " \xc2\xb7 %zu %s%s", n, what, plural((int64_t)n));
 }
 
-static void summary(const struct svg *s)
+static void write_summary(const struct svg *s)
 {
 	char stamp[TIME_TEXT_MAX], took[TIME_TEXT_MAX];
 	const struct plot *p = s->p;
 	size_t hosts = p->n_hosts > p->n_sources ? p->n_hosts : p->n_sources;
 
 	fputs(time_text_since(p->to, p->from, took), s->f);
-	counted(s->f, p->n_workers, "worker");
+	write_counted(s->f, p->n_workers, "worker");
 	if (hosts > 1)
-		counted(s->f, hosts, "host");
-	counted(s->f, p->attempts, "attempt");
-	counted(s->f, p->restarts, "restart");
+		write_counted(s->f, hosts, "host");
+	write_counted(s->f, p->attempts, "attempt");
+	write_counted(s->f, p->restarts, "restart");
 	fprintf(s->f, " \xc2\xb7 since %s", time_text_timestamp(p->from, stamp));
 }
 
 /* The lines of the box with the root cause, or with the verdict's message of a run that failed
  * without one. Returns how many there are; the text is borrowed until the plot ends. */
-static const char *cause(const struct plot *p)
+static const char *cause_text(const struct plot *p)
 {
 	if (p->root.worker)
 		return p->root.text;
@@ -120,9 +120,9 @@ static void cause_where(const struct plot *p, char buf[256])
 }
 
 /* Draws the box, and returns its height; s NULL: only measures. */
-static double cause_box(const struct svg *s, const struct plot *p, double y)
+static double draw_cause_box(const struct svg *s, const struct plot *p, double y)
 {
-	const char *text = cause(p);
+	const char *text = cause_text(p);
 	const double room = SVG_WIDTH - 2 * SVG_PAD - 32;
 	char where[256];
 	int lines = 0;
@@ -154,19 +154,19 @@ static double cause_box(const struct svg *s, const struct plot *p, double y)
 	return 24 + lines * SVG_LINE + 12;
 }
 
-static void head(const struct svg *s)
+static void draw_head(const struct svg *s)
 {
 	const struct plot *p = s->p;
-	double height = cause_box(NULL, p, 0);
+	double height = draw_cause_box(NULL, p, 0);
 
 	text_at(s, "h", SVG_PAD, 40);
 	xml_text(s->f, p->job ? p->job : "?", 80);
 	fputs("<tspan class=\"m n\" dx=\"12\">", s->f);
 	xml_text(s->f, p->run ? p->run : "", 100);
 	fputs("</tspan></text>\n", s->f);
-	verdict(s);
+	draw_verdict(s);
 	text_at(s, "m", SVG_PAD, 64);
-	summary(s);
+	write_summary(s);
 	fputs("</text>\n", s->f);
 	if (!height)
 		return;
@@ -175,13 +175,13 @@ static void head(const struct svg *s)
 		"height=\"%.0f\" rx=\"4\"/><rect class=\"cl\" x=\"%d\" y=\"80\" width=\"4\" "
 		"height=\"%.0f\"/></g>\n",
 		SVG_PAD, SVG_WIDTH - 2 * SVG_PAD, height, SVG_PAD, height);
-	(void)cause_box(s, p, 80);
+	(void)draw_cause_box(s, p, 80);
 }
 
 /* --- axes --------------------------------------------------------------------------------------
  */
 
-static void tick(const struct svg *s, double x, const char *text, bool top)
+static void draw_tick(const struct svg *s, double x, const char *text, bool top)
 {
 	fputs("<path class=\"t\" d=\"M", s->f);
 	xml_number(s->f, x, 1);
@@ -193,7 +193,7 @@ static void tick(const struct svg *s, double x, const char *text, bool top)
 	fprintf(s->f, "%s</text>\n", text);
 }
 
-static void axes(const struct svg *s)
+static void draw_axes(const struct svg *s)
 {
 	const struct scale *scale = &s->lanes.scale;
 	int64_t step = axis_step(scale->to - scale->from, (int)(scale->width / SVG_TICK_ROOM));
@@ -202,12 +202,13 @@ static void axes(const struct svg *s)
 
 	fputs("<g id=\"axes\">\n", s->f);
 	for (int64_t t = 0; t <= scale->to - scale->from; t += step)
-		tick(s, s->x + scale_x(scale, scale->from + t), axis_elapsed(t, buf), true);
+		draw_tick(s, s->x + scale_x(scale, scale->from + t), axis_elapsed(t, buf), true);
 	first = (scale->from + s->zone + step - 1) / step * step - s->zone;
 	for (int64_t t = first; t <= scale->to; t += step)
 		/* At the left is the date. */
 		if (scale_x(scale, t) >= SVG_TICK_ROOM / 2)
-			tick(s, s->x + scale_x(scale, t), axis_clock(t, s->zone, step, buf), false);
+			draw_tick(s, s->x + scale_x(scale, t), axis_clock(t, s->zone, step, buf),
+				false);
 	fputs("</g>\n", s->f);
 	text_at(s, "l m", s->x - 10, s->y - 10);
 	fputs("elapsed</text>\n", s->f);
@@ -219,14 +220,14 @@ static void axes(const struct svg *s)
 /* --- the legend --------------------------------------------------------------------------------
  */
 
-static double legend_item(const struct svg *s, double x, double y, const char *text)
+static double draw_legend_item(const struct svg *s, double x, double y, const char *text)
 {
 	text_at(s, "k", x + 22, y + 4);
 	fprintf(s->f, "%s</text>\n", text);
 	return x + 22 + xml_width(text, 12) + 22;
 }
 
-static double legend(const struct svg *s, double y)
+static double draw_legend(const struct svg *s, double y)
 {
 	static const struct {
 		const char *class, *text;
@@ -240,7 +241,7 @@ static double legend(const struct svg *s, double y)
 		fprintf(s->f,
 			"<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"16\" height=\"10\"/>",
 			bars[i].class, x, y - 5);
-		x = legend_item(s, x, y, bars[i].text);
+		x = draw_legend_item(s, x, y, bars[i].text);
 	}
 	for (int kind = PLOT_N_KINDS - 1; kind >= 0; kind--) {
 		if (!lanes_have(s->p, kind))
@@ -251,7 +252,7 @@ static double legend(const struct svg *s, double y)
 		}
 		fprintf(s->f, "<use href=\"#%s\" x=\"%.1f\" y=\"%.1f\"/>", plot_kind_letter(kind),
 			x + 8, y);
-		x = legend_item(s, x, y, plot_kind_text(kind));
+		x = draw_legend_item(s, x, y, plot_kind_text(kind));
 	}
 	fputs("</g>\n", s->f);
 	return y + 24;
@@ -260,30 +261,30 @@ static double legend(const struct svg *s, double y)
 /* --- the whole ---------------------------------------------------------------------------------
  */
 
-static void define(const struct svg *s, const char *id, const char *shape)
+static void define_glyph(const struct svg *s, const char *id, const char *shape)
 {
 	fprintf(s->f, "<g id=\"%s\" transform=\"scale(%.2f)\">%s</g>\n", id, s->lanes.glyph, shape);
 }
 
-static void definitions(const struct svg *s)
+static void define_glyphs(const struct svg *s)
 {
 	fputs("<defs>\n", s->f);
-	define(s, "n", "<circle class=\"gn\" r=\"3\"/>");
-	define(s, "j", "<path class=\"gj\" d=\"M0-5l5 9h-10z\"/>");
-	define(s, "h", "<path class=\"gh\" d=\"M0 5l5-9h-10z\"/>");
-	define(s, "s", "<path class=\"gs\" d=\"M-4-4h6l2 2v6h-8z\"/>");
-	define(s, "l", "<path class=\"gl\" d=\"M-4-4h8v8h-8z\"/>");
-	define(s, "a", "<path class=\"ga\" d=\"M0-5.5l5.5 5.5-5.5 5.5-5.5-5.5z\"/>");
-	define(s, "p", "<path class=\"gp\" d=\"M-1-7h2v1h7l-2 3 2 3h-7v7h-2z\"/>");
-	define(s, "o",
+	define_glyph(s, "n", "<circle class=\"gn\" r=\"3\"/>");
+	define_glyph(s, "j", "<path class=\"gj\" d=\"M0-5l5 9h-10z\"/>");
+	define_glyph(s, "h", "<path class=\"gh\" d=\"M0 5l5-9h-10z\"/>");
+	define_glyph(s, "s", "<path class=\"gs\" d=\"M-4-4h6l2 2v6h-8z\"/>");
+	define_glyph(s, "l", "<path class=\"gl\" d=\"M-4-4h8v8h-8z\"/>");
+	define_glyph(s, "a", "<path class=\"ga\" d=\"M0-5.5l5.5 5.5-5.5 5.5-5.5-5.5z\"/>");
+	define_glyph(s, "p", "<path class=\"gp\" d=\"M-1-7h2v1h7l-2 3 2 3h-7v7h-2z\"/>");
+	define_glyph(s, "o",
 		"<path class=\"go\" d=\"M-5.5-5.5h11v11h-11z\"/>"
 		"<path class=\"gw\" d=\"M-2.5-2.5h5v5h-5z\"/>");
-	define(s, "b", "<circle class=\"gb\" r=\"4\"/>");
-	define(s, "k", "<path class=\"gk\" d=\"M1-7l-5 8h3l-1 6 6-9h-3.5z\"/>");
-	define(s, "f",
+	define_glyph(s, "b", "<circle class=\"gb\" r=\"4\"/>");
+	define_glyph(s, "k", "<path class=\"gk\" d=\"M1-7l-5 8h3l-1 6 6-9h-3.5z\"/>");
+	define_glyph(s, "f",
 		"<circle class=\"gf\" r=\"5.5\"/><path class=\"gx\" d=\"M-2.3-2.3l4.6 4.6m0-4.6"
 		"l-4.6 4.6\"/>");
-	define(s, "r",
+	define_glyph(s, "r",
 		"<circle class=\"gr\" r=\"9.5\"/><circle class=\"gf\" r=\"6\"/>"
 		"<path class=\"gx\" d=\"M-2.6-2.6l5.2 5.2m0-5.2l-5.2 5.2\"/>");
 	for (const char *line = "rpo"; *line; line++)
@@ -293,27 +294,27 @@ static void definitions(const struct svg *s)
 }
 
 /* For those who hear the picture read, and who hover over its title. */
-static void describe(const struct svg *s)
+static void write_description(const struct svg *s)
 {
 	fputs("<title id=\"title\">", s->f);
 	xml_text(s->f, s->p->run ? s->p->run : "?", 0);
 	fprintf(s->f, ": %s</title>\n<desc id=\"desc\">", state_now(s->p));
-	summary(s);
-	if (cause(s->p)) {
+	write_summary(s);
+	if (cause_text(s->p)) {
 		char where[256];
 
 		cause_where(s->p, where);
 		fputs(". ", s->f);
 		xml_text(s->f, where, 0);
 		fputs(": ", s->f);
-		xml_text(s->f, cause(s->p), 0);
+		xml_text(s->f, cause_text(s->p), 0);
 	}
 	fputs("</desc>\n", s->f);
 }
 
 /* lanes_bars() and lanes_marks() each in a coordinate system of its own, so that a script can move
  * them without touching what is in it. */
-static void plot_area(const struct svg *s)
+static void draw_plot_area(const struct svg *s)
 {
 	const struct lanes *l = &s->lanes;
 
@@ -331,7 +332,7 @@ static void plot_area(const struct svg *s)
 	fputs("</svg>\n", s->f);
 }
 
-static void picture(struct svg *s)
+static void draw_picture(struct svg *s)
 {
 	const struct scale *scale = &s->lanes.scale;
 
@@ -345,24 +346,24 @@ static void picture(struct svg *s)
 			"\" data-x=\"%.1f\" data-y=\"%.1f\" data-w=\"%.1f\" data-h=\"%.1f\"",
 			scale->from, scale->to, s->zone, s->x, s->y, scale->width, s->lanes.height);
 	fputs(">\n", s->f);
-	describe(s);
+	write_description(s);
 	if (!s->page)
 		fprintf(s->f, "<style>%s</style>\n", plot_style_text);
-	definitions(s);
+	define_glyphs(s);
 	fprintf(s->f, "<rect class=\"bg\" width=\"%d\" height=\"%.0f\"/>\n", SVG_WIDTH, s->height);
-	head(s);
-	axes(s);
+	draw_head(s);
+	draw_axes(s);
 	fprintf(s->f, "<g transform=\"translate(0 %.1f)\">\n", s->y);
 	lanes_labels(&s->lanes, s->x - 10);
 	fputs("</g>\n", s->f);
-	plot_area(s);
-	(void)legend(s, s->y + s->lanes.height + 46);
+	draw_plot_area(s);
+	(void)draw_legend(s, s->y + s->lanes.height + 46);
 	fputs("</svg>\n", s->f);
 }
 
 static int svg_init(struct svg *s, const struct plot *p, FILE *f, bool page)
 {
-	double gutter = lanes_labels_width(p) + 12, box = cause_box(NULL, p, 0);
+	double gutter = lanes_labels_width(p) + 12, box = draw_cause_box(NULL, p, 0);
 	const struct merge_limits *limits = page ? &page_limits : &picture_limits;
 	int r;
 
@@ -393,7 +394,7 @@ int svg_write(const struct plot *p, FILE *f)
 	if (r < 0)
 		return r;
 	fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n", f);
-	picture(&s);
+	draw_picture(&s);
 	lanes_fini(&s.lanes);
 	return 0;
 }
@@ -416,7 +417,7 @@ int svg_write_page(const struct plot *p, FILE *f)
 	      "title=\"zoom out (-)\">\xe2\x88\x92</button><button id=\"all\" "
 	      "title=\"the whole run (0)\">all</button><span id=\"hint\"></span></nav>\n",
 		f);
-	picture(&s);
+	draw_picture(&s);
 	fprintf(f, "<div id=\"tip\" hidden></div>\n<script>%s</script>\n</body></html>\n",
 		plot_script_text);
 	lanes_fini(&s.lanes);

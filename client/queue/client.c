@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const char *variable(const char *name)
+static const char *get_variable(const char *name)
 {
 	const char *text = getenv(name);
 
@@ -18,9 +18,10 @@ static const char *variable(const char *name)
 }
 
 /* Uses the agent of the worker that runs us. */
-static int use_worker(struct ctl *ctl, const char *what)
+static int use_own_agent(struct ctl *ctl, const char *what)
 {
-	const char *path = variable("ELASTICD_WORKER_SOCKET"), *token = variable("ELASTICD_TOKEN");
+	const char *path = get_variable("ELASTICD_WORKER_SOCKET"),
+		   *token = get_variable("ELASTICD_TOKEN");
 
 	if (!path || !token)
 		return ctl_usage(ctl,
@@ -49,13 +50,13 @@ int queue_begin(struct ctl *ctl, struct args *args, bool has_queue, const char *
 		args->argc--;
 		args->argv++;
 	}
-	return given ? 0 : use_worker(ctl, "JOB can be left out");
+	return given ? 0 : use_own_agent(ctl, "JOB can be left out");
 }
 
 int queue_begin_worker(struct ctl *ctl, struct queue_client *ret)
 {
 	*ret = (struct queue_client){ .ctl = ctl };
-	return use_worker(ctl, "task work runs");
+	return use_own_agent(ctl, "task work runs");
 }
 
 int queue_format(const struct ctl *ctl, const char *format)
@@ -75,7 +76,7 @@ int queue_format(const struct ctl *ctl, const char *format)
 	return 0;
 }
 
-void queue_say_outcome(const struct ctl *ctl, const json_t *outcome)
+void queue_print_outcome(const struct ctl *ctl, const json_t *outcome)
 {
 	const json_t *error = json_object_get(outcome, "error");
 	_cleanup_free_ char *text = json_is_object(error) ? payload_error(error) : NULL;
@@ -122,7 +123,7 @@ int queue_try(struct queue_client *q, const char *method, json_t *parameters, js
 	return r;
 }
 
-int queue_ask(struct queue_client *q, const char *method, json_t *parameters, json_t **ret)
+int queue_call(struct queue_client *q, const char *method, json_t *parameters, json_t **ret)
 {
 	_cleanup_free_ char *name = NULL;
 	struct error err = { 0 };

@@ -37,7 +37,7 @@ _must_check_ int queue_begin_worker(struct ctl *ctl, struct queue_client *ret);
 _must_check_ int queue_format(const struct ctl *ctl, const char *format);
 
 /* Prints on standard error what became of a task that did not succeed. */
-void queue_say_outcome(const struct ctl *ctl, const json_t *outcome);
+void queue_print_outcome(const struct ctl *ctl, const json_t *outcome);
 
 /* {"job": ...}, or {} in a worker, to add to. */
 json_t *queue_parameters(const struct queue_client *q);
@@ -48,7 +48,7 @@ json_t *queue_named(const struct queue_client *q);
 json_t *queue_deadline(const struct queue_client *q, json_t *p, const char *key);
 
 /* One call; method is a whole name, QUEUE_METHOD(...). As ctl_call(). */
-_must_check_ int queue_ask(
+_must_check_ int queue_call(
 	struct queue_client *q, const char *method, json_t *parameters, json_t **ret);
 
 /* The same as ctl_try(). */

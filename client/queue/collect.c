@@ -95,7 +95,7 @@ static void no_memory(struct collect *c)
 }
 
 /* One line. False without memory. */
-static bool print_one(struct collect *c, const json_t *outcome)
+static bool print_outcome(struct collect *c, const json_t *outcome)
 {
 	const char *state = get_text(outcome, "state");
 	size_t len;
@@ -110,14 +110,14 @@ static bool print_one(struct collect *c, const json_t *outcome)
 	text[len] = '\n'; /* instead of its NUL */
 	if (!state || strcmp(state, "succeeded") != 0) {
 		c->failed++;
-		queue_say_outcome(c->s->ctl, outcome);
+		queue_print_outcome(c->s->ctl, outcome);
 	}
 	return stdout_buffer_write(c->s->out, text, len + 1) == 0 &&
 	       json_array_append_new(c->printed, json_integer(get_int(outcome, "task"))) == 0;
 }
 
 /* Removes printed tasks, which come in the order that the call asked for, from the window. */
-static void forget(struct collect *c, const json_t *outcomes)
+static void drop_printed(struct collect *c, const json_t *outcomes)
 {
 	size_t to = c->begin + c->window, n = json_array_size(outcomes);
 
@@ -156,7 +156,7 @@ static void on_fetched(void *arg, const char *error, json_t *parameters, bool co
 	if (c->s->view && c->s->ctl->columns > 0)
 		progress_view_clear(c->s->view);
 	json_array_foreach (outcomes, i, outcome)
-		if (!print_one(c, outcome)) {
+		if (!print_outcome(c, outcome)) {
 			no_memory(c);
 			return;
 		}
@@ -164,7 +164,7 @@ static void on_fetched(void *arg, const char *error, json_t *parameters, bool co
 		c->most = c->most < WINDOW / 2 ? 2 * c->most : WINDOW;
 	else if (c->ordered)
 		c->most = c->most > 1 ? c->most / 2 : 1;
-	forget(c, outcomes);
+	drop_printed(c, outcomes);
 	c->window = 0;
 	submit_pump(c->s);
 }
@@ -181,7 +181,7 @@ static void on_released(void *arg, const char *error, json_t *parameters, bool c
 	submit_pump(c->s);
 }
 
-static bool release(struct collect *c)
+static bool release_printed(struct collect *c)
 {
 	json_t *p;
 
@@ -196,7 +196,7 @@ static bool release(struct collect *c)
 	return true;
 }
 
-static bool ask(struct collect *c)
+static bool fetch_more(struct collect *c)
 {
 	size_t n = collect_left(c) < c->most ? collect_left(c) : c->most;
 	json_t *numbers = json_array(), *p;
@@ -221,7 +221,7 @@ void collect_pump(struct collect *c)
 {
 	if (c->window > 0 || !stdout_buffer_empty(c->s->out))
 		return;
-	if (!release(c) || (collect_left(c) > 0 && !ask(c)))
+	if (!release_printed(c) || (collect_left(c) > 0 && !fetch_more(c)))
 		no_memory(c);
 }
 

@@ -113,7 +113,8 @@ static int read_more(struct line_reader *r)
 }
 
 /* Returns the line that ends at end, and skips skip bytes after it. */
-static int take(struct line_reader *r, size_t end, size_t skip, const char **ret, size_t *ret_len)
+static int take_line(
+	struct line_reader *r, size_t end, size_t skip, const char **ret, size_t *ret_len)
 {
 	*ret = r->data + r->begin;
 	*ret_len = end - r->begin;
@@ -134,10 +135,10 @@ int line_reader_next(struct line_reader *r, const char **ret, size_t *ret_len)
 		int e;
 
 		if (nl)
-			return take(r, (size_t)(nl - r->data), 1, ret, ret_len);
+			return take_line(r, (size_t)(nl - r->data), 1, ret, ret_len);
 		r->scanned = r->end;
 		if (r->over == -ENODATA && r->end > r->begin)
-			return take(r, r->end, 0, ret, ret_len);
+			return take_line(r, r->end, 0, ret, ret_len);
 		if (r->over)
 			break;
 		if (r->end - r->begin > r->max) {

@@ -17,7 +17,7 @@ static bool is_space(char c)
 }
 
 /* Parses one value. Keeps numbers as text of any length, so refuses only what is not a number. */
-static json_t *parse(const char *text, size_t len, size_t flags, json_error_t *ret_error)
+static json_t *parse_json(const char *text, size_t len, size_t flags, json_error_t *ret_error)
 {
 	/* The parser would take a NUL for the end. */
 	if (memchr(text, '\0', len)) {
@@ -46,7 +46,7 @@ int payload_check_json(const char **data, size_t *len, struct error *err)
 		(*len)--;
 	if (*len == 0)
 		return error_set(err, -ENODATA, "expected one JSON value, got nothing");
-	value = parse(*data, *len, JSON_REJECT_DUPLICATES, &je);
+	value = parse_json(*data, *len, JSON_REJECT_DUPLICATES, &je);
 	if (!value)
 		return error_set(err, -EINVAL, "expected one JSON value: %s", je.text);
 	return 0;
@@ -66,7 +66,7 @@ static bool is_text(const char *data, size_t len)
 	return true;
 }
 
-static json_t *encoded(const void *data, size_t len)
+static json_t *base64_json(const void *data, size_t len)
 {
 	size_t n = base64_length(len);
 	char *text = malloc(n + 1);
@@ -85,7 +85,7 @@ json_t *payload_put(json_t *p, const char *key, const void *data, size_t len, co
 	if (is_text(data, len))
 		p = ctl_with(p, key, json_stringn_nocheck(data, len));
 	else
-		p = ctl_with(p, "base64", encoded(data, len));
+		p = ctl_with(p, "base64", base64_json(data, len));
 	return format && *format ? ctl_with(p, "format", json_string(format)) : p;
 }
 
@@ -154,7 +154,7 @@ int payload_read(const char *path, size_t max, char **ret, size_t *ret_len, stru
 }
 
 /* A JSON text without white space between its tokens. Returns owned. */
-static char *minified(const char *text, size_t len)
+static char *minify_json(const char *text, size_t len)
 {
 	char *ret = malloc(len + 1), *out = ret;
 	bool inside = false;
@@ -184,8 +184,8 @@ static char *value_text(const json_t *value, const char *format)
 	json_error_t je;
 
 	if (data && format && !strcmp(format, "json"))
-		j = parse(data, len, 0, &je);
-	return j ? minified(data, len) : json_dump_text(value, NULL);
+		j = parse_json(data, len, 0, &je);
+	return j ? minify_json(data, len) : json_dump_text(value, NULL);
 }
 
 /* Adds a member to the text of an unfinished object. */

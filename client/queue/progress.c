@@ -41,12 +41,12 @@ void progress_update(struct progress *p, const struct progress_counts *c, uint64
 	p->done = done;
 }
 
-static double rate(const struct progress *p)
+static double tasks_per_s(const struct progress *p)
 {
 	return p->lately_ms > 0 ? p->lately_done * 1000 / p->lately_ms : 0;
 }
 
-static void bar(int percent, char text[BAR_WIDTH + 3])
+static void draw_bar(int percent, char text[BAR_WIDTH + 3])
 {
 	int n = percent * BAR_WIDTH / 100;
 
@@ -63,8 +63,8 @@ const char *progress_line(
 	int64_t left = c->queued + c->running, all = p->done + left;
 	char picture[BAR_WIDTH + 3] = "", eta[TIME_TEXT_MAX] = "?", speed[32] = "?";
 	int percent = all > 0 ? (int)(p->done * 100 / all) : 100;
-	double r = rate(p);
-	bar(percent, picture);
+	double r = tasks_per_s(p);
+	draw_bar(percent, picture);
 	if (p->lately_ms > 0)
 		snprintf(speed, sizeof(speed), "%.*f", r < 10 ? 1 : 0, r);
 	/* Without the end of the input the remaining time is unknown. */

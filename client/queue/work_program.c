@@ -190,7 +190,7 @@ struct ends {
 	int in[2], out[2], err[2], failed[2];
 };
 
-static void become(const struct ends *e, char *const *argv, char *const *env, pid_t parent)
+static void exec_program(const struct ends *e, char *const *argv, char *const *env, pid_t parent)
 {
 	int error;
 
@@ -236,7 +236,7 @@ static int make_process(struct work_program *p, struct ends *e, char *const *arg
 		return error_set(err, -errno, "cannot make a process: %s", strerror(errno));
 	}
 	if (p->pid == 0)
-		become(e, argv, env, parent);
+		exec_program(e, argv, env, parent);
 	setpgid(p->pid, p->pid);
 	e->failed[1] = close_fd(e->failed[1]);
 	do

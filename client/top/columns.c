@@ -173,7 +173,7 @@ static void gpu_memory_cell(struct table *t, const struct top_item *item)
 	size_cell(t, gpu_memory_of(item));
 }
 
-static void speed(struct table *t, double per_s, bool slow)
+static void speed_of_cell(struct table *t, double per_s, bool slow)
 {
 	if (per_s < 0)
 		table_cell(t, COLOR_DIM, "-");
@@ -184,12 +184,12 @@ static void speed(struct table *t, double per_s, bool slow)
 
 static void job_speed_cell(struct table *t, const struct top_item *item)
 {
-	speed(t, job_speed_of(item), false);
+	speed_of_cell(t, job_speed_of(item), false);
 }
 
 static void speed_cell(struct table *t, const struct top_item *item)
 {
-	speed(t, speed_of(item), has_value(item->of, "straggler"));
+	speed_of_cell(t, speed_of(item), has_value(item->of, "straggler"));
 }
 
 static void silent_cell(struct table *t, const struct top_item *item)

@@ -56,7 +56,7 @@ static char *id_of(const json_t *of)
 }
 
 /* The share since the last reading of the same process, or, at first, over its whole life. */
-static void sample(
+static void item_sample_cpu(
 	struct top_item *item, const json_t *used, int64_t process, int64_t life_ms, int64_t now_ms)
 {
 	int64_t cpu_ms = get_int(used, "cpu_ms"), since_ms = now_ms - item->cpu_at_ms;
@@ -79,7 +79,7 @@ static void sample(
 }
 
 /* The item of that id, mostly at the same place as before; a new one where there was none. */
-static struct top_item *take_item(struct top_list *l, const json_t *of, size_t place)
+static struct top_item *item_update(struct top_list *l, const json_t *of, size_t place)
 {
 	char *id = id_of(of);
 	struct top_item *item = place < l->n ? l->items[place] : NULL;
@@ -122,14 +122,14 @@ void top_list_take(struct top_list *l, const json_t *array, int64_t now_ms, int6
 	for (i = 0; i < l->n; i++)
 		l->items[i]->stays = false;
 	json_array_foreach (array, i, of) {
-		struct top_item *item = take_item(l, of, n);
+		struct top_item *item = item_update(l, of, n);
 
 		if (!item)
 			continue;
 		item->order = n;
 		items[n++] = item;
 		if (!get_text(of, "run"))
-			sample(item, of, get_int(of, "pid"),
+			item_sample_cpu(item, of, get_int(of, "pid"),
 				(now_us - get_int(of, "started_us")) / 1000, now_ms);
 	}
 	for (i = 0; i < l->n; i++)
@@ -151,8 +151,8 @@ void top_list_take_live(struct top_list *l, const json_t *job, int64_t now_ms, i
 	json_decref(item->live);
 	item->live = json_incref((json_t *)job);
 	item->rank = worker ? (int)get_int(worker, "rank") : -1;
-	sample(item, job, get_int(job, "agent_pid"), (now_us - get_int(job, "created_us")) / 1000,
-		now_ms);
+	item_sample_cpu(item, job, get_int(job, "agent_pid"),
+		(now_us - get_int(job, "created_us")) / 1000, now_ms);
 }
 
 /* --- GPUs --------------------------------------------------------------------------------------
@@ -257,7 +257,7 @@ void top_list_take_gpus(struct top_list *l, const json_t *answer)
 /* --- order --------------------------------------------------------------------------------------
  */
 
-static bool matches(const struct top_item *item, const char *filter)
+static bool item_matches(const struct top_item *item, const char *filter)
 {
 	static const char *const keys[] = { "name", "state", "user", "last_line" };
 
@@ -272,7 +272,7 @@ static bool matches(const struct top_item *item, const char *filter)
 	return false;
 }
 
-static int order(const struct top_item *a, const struct top_item *b)
+static int item_order(const struct top_item *a, const struct top_item *b)
 {
 	return (a->order > b->order) - (a->order < b->order);
 }
@@ -285,7 +285,7 @@ static int compare_numbers(double a, double b, bool falls)
 	return falls ? (a < b) - (a > b) : (a > b) - (a < b);
 }
 
-static int compare(const void *x, const void *y, void *arg)
+static int item_compare(const void *x, const void *y, void *arg)
 {
 	const struct top_item *a = *(struct top_item *const *)x;
 	const struct top_item *b = *(struct top_item *const *)y;
@@ -302,7 +302,7 @@ static int compare(const void *x, const void *y, void *arg)
 		r = strverscmp(s ? s : "", t ? t : "");
 		r = l->backwards ? -r : r;
 	}
-	return r ? r : order(a, b);
+	return r ? r : item_order(a, b);
 }
 
 void top_list_arrange(struct top_list *l)
@@ -313,10 +313,10 @@ void top_list_arrange(struct top_list *l)
 	l->shown = calloc(l->n + 1, sizeof(struct top_item *));
 	l->n_shown = 0;
 	for (i = 0; l->shown && i < l->n; i++)
-		if (matches(l->items[i], l->filter))
+		if (item_matches(l->items[i], l->filter))
 			l->shown[l->n_shown++] = l->items[i];
 	if (l->n_shown)
-		qsort_r(l->shown, l->n_shown, sizeof(struct top_item *), compare, l);
+		qsort_r(l->shown, l->n_shown, sizeof(struct top_item *), item_compare, l);
 	for (i = 0; i < l->n_shown; i++)
 		if (l->selected && !strcmp(l->shown[i]->id, l->selected))
 			l->at = i;

@@ -109,7 +109,7 @@ static bool run_usable(
 	if (bad && error && strcmp(error, "disconnected") != 0)
 		ctl_explain(r->ctl, error, p, &err);
 	if (bad && err.text[0])
-		top_say(r->top, true, "%s", err.text);
+		top_notify(r->top, true, "%s", err.text);
 	run_dirty(r);
 	return false;
 }
@@ -181,7 +181,7 @@ static bool run_connect(struct run *r)
 		return false;
 	}
 	if (r->lost_us)
-		top_say(r->top, false, "Connected to elasticd again.");
+		top_notify(r->top, false, "Connected to elasticd again.");
 	r->lost_us = 0;
 	r->top->lost[0] = '\0';
 	return true;
@@ -413,13 +413,13 @@ static void on_lines(void *arg, const char *error, json_t *p, bool continues)
 	if (!run_usable(r, METHOD("Logs"), error, p, true))
 		return;
 	if (get_int(p, "missed") > 0)
-		top_say(r->top, true, "%lld lines came too fast, and were left out.",
+		top_notify(r->top, true, "%lld lines came too fast, and were left out.",
 			(long long)get_int(p, "missed"));
 	if (has_value(p, "note"))
-		top_say(r->top, true, "%s", get_text(p, "note"));
+		top_notify(r->top, true, "%s", get_text(p, "note"));
 	run_add_lines(r, json_object_get(p, "lines"));
 	if (!continues)
-		top_say(r->top, false, "These were the last lines: the run has ended.");
+		top_notify(r->top, false, "These were the last lines: the run has ended.");
 }
 
 static void on_logs_closed(void *arg)
@@ -427,7 +427,7 @@ static void on_logs_closed(void *arg)
 	struct run *r = arg;
 
 	r->logs = varlink_client_free(r->logs);
-	top_say(r->top, true, "The connection ended: no more lines come.");
+	top_notify(r->top, true, "The connection ended: no more lines come.");
 	run_dirty(r);
 }
 
@@ -446,9 +446,9 @@ static void run_logs(struct run *r)
 	r->printer = (struct line_printer){ .out = stderr, .err = stderr, .prefix = of->rank < 0 };
 	if (run_link(r, on_logs_closed, &r->logs, &err) < 0) {
 		json_decref(p);
-		top_say(r->top, true, "%s", err.text[0] ? err.text : "elasticd is not there");
+		top_notify(r->top, true, "%s", err.text[0] ? err.text : "elasticd is not there");
 	} else if (varlink_client_call(r->logs, METHOD("Logs"), p, true, on_lines, r) < 0) {
-		top_say(r->top, true, "out of memory");
+		top_notify(r->top, true, "out of memory");
 	}
 }
 
@@ -461,13 +461,13 @@ static void on_killed(void *arg, const char *error, json_t *p, bool continues)
 
 	if (run_usable(r, METHOD("Kill"), error, p, true)) {
 		if (n == 0)
-			top_say(r->top, true, "%s has no process that could get %s.",
+			top_notify(r->top, true, "%s has no process that could get %s.",
 				r->top->target.name, r->top->signal);
 		else if (r->top->target.rank < 0)
-			top_say(r->top, false, "Sent %s to %d worker%s of %s.", r->top->signal, n,
-				plural(n), r->top->target.name);
+			top_notify(r->top, false, "Sent %s to %d worker%s of %s.", r->top->signal,
+				n, plural(n), r->top->target.name);
 		else
-			top_say(r->top, false, "Sent %s to %s.", r->top->signal,
+			top_notify(r->top, false, "Sent %s to %s.", r->top->signal,
 				r->top->target.name);
 	}
 	r->act = varlink_client_free(r->act);
@@ -494,9 +494,9 @@ static void run_kill(struct run *r)
 	r->act = varlink_client_free(r->act);
 	if (run_link(r, on_act_closed, &r->act, &err) < 0) {
 		json_decref(p);
-		top_say(r->top, true, "%s", err.text[0] ? err.text : "elasticd is not there");
+		top_notify(r->top, true, "%s", err.text[0] ? err.text : "elasticd is not there");
 	} else if (!run_call(r, r->act, METHOD("Kill"), p, on_killed)) {
-		top_say(r->top, true, "out of memory");
+		top_notify(r->top, true, "out of memory");
 	}
 }
 

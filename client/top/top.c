@@ -55,7 +55,7 @@ void top_time(struct top *t, int64_t now_ms, int64_t now_us)
 		t->notice[0] = '\0';
 }
 
-void top_say(struct top *t, bool bad, const char *fmt, ...)
+void top_notify(struct top *t, bool bad, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -137,7 +137,7 @@ static struct top_list *list_of(struct top *t)
 }
 
 /* Makes the selected item the target: a job, or a worker of the open one. False without one. */
-static bool aim(struct top *t)
+static bool set_target(struct top *t)
 {
 	const struct top_item *item = top_list_selected(list_of(t));
 	const char *job;
@@ -168,7 +168,7 @@ static const char *const signal_names[] = { "TERM", "INT", "HUP", "QUIT", "KILL"
 
 enum { N_SIGNALS = sizeof(signal_names) / sizeof(signal_names[0]) };
 
-static void ask(struct top *t, enum top_prompt prompt, const char *input)
+static void open_prompt(struct top *t, enum top_prompt prompt, const char *input)
 {
 	t->prompt = prompt;
 	snprintf(t->input, sizeof(t->input), "%s", input);
@@ -193,7 +193,7 @@ static void take_signal(struct top *t)
 	int signo = signals_from_string(t->input);
 
 	if (signo <= 0) {
-		top_say(t, true, "There is no signal \"%s\".", t->input);
+		top_notify(t, true, "There is no signal \"%s\".", t->input);
 		t->prompt = TOP_NO_PROMPT;
 		return;
 	}
@@ -207,7 +207,7 @@ static void set_filter(struct top *t, const char *text)
 	top_list_arrange(list_of(t));
 }
 
-static void edit(struct top *t, int key)
+static void edit_input(struct top *t, int key)
 {
 	size_t n = strlen(t->input);
 
@@ -229,7 +229,7 @@ static enum top_do prompt_key(struct top *t, int key)
 		t->prompt = TOP_NO_PROMPT;
 		if (key == 'y' || key == 'Y')
 			return TOP_DO_KILL;
-		top_say(t, false, "Nothing was sent.");
+		top_notify(t, false, "Nothing was sent.");
 		return TOP_DO_NOTHING;
 	}
 	if (key == TOP_KEY_ESCAPE) {
@@ -243,7 +243,7 @@ static enum top_do prompt_key(struct top *t, int key)
 	} else if (t->prompt == TOP_SIGNAL && (key == TOP_KEY_UP || key == TOP_KEY_DOWN)) {
 		next_signal(t, key == TOP_KEY_UP ? -1 : 1);
 	} else {
-		edit(t, key);
+		edit_input(t, key);
 		if (t->prompt == TOP_FILTER)
 			set_filter(t, t->input);
 	}
@@ -304,7 +304,7 @@ static void go_back(struct top *t)
 		t->screen = TOP_JOBS;
 }
 
-static enum top_do enter(struct top *t)
+static enum top_do enter_item(struct top *t)
 {
 	const struct top_item *item = top_list_selected(list_of(t));
 
@@ -369,21 +369,21 @@ static enum top_do list_key(struct top *t, int key)
 		return TOP_DO_QUIT;
 	case TOP_KEY_ENTER:
 	case TOP_KEY_RIGHT:
-		return enter(t);
+		return enter_item(t);
 	case TOP_KEY_ESCAPE:
 	case TOP_KEY_LEFT:
 	case TOP_KEY_BACKSPACE:
 		go_back(t);
 		break;
 	case '/':
-		ask(t, TOP_FILTER, list_of(t)->filter);
+		open_prompt(t, TOP_FILTER, list_of(t)->filter);
 		break;
 	case 'k':
-		if (aim(t))
-			ask(t, TOP_SIGNAL, signal_names[0]);
+		if (set_target(t))
+			open_prompt(t, TOP_SIGNAL, signal_names[0]);
 		break;
 	case 'l':
-		if (!aim(t))
+		if (!set_target(t))
 			break;
 		show_logs(t);
 		return TOP_DO_LOGS;

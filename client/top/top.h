@@ -99,7 +99,8 @@ void top_find_gpus(struct top *t);
 void top_add_line(struct top *t, const char *text);
 
 /* Tells the user something for some seconds. */
-void top_say(struct top *t, bool bad, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void top_notify(struct top *t, bool bad, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 _must_check_ enum top_do top_key(struct top *t, int key);
 

@@ -42,7 +42,7 @@ enum { N_HELP = sizeof(help_lines) / sizeof(help_lines[0]) };
 /* --- lines --- */
 
 /* Cuts text to the width of the terminal. */
-static void cut(const struct top *t, char *text)
+static void cut_text(const struct top *t, char *text)
 {
 	int width;
 
@@ -50,20 +50,20 @@ static void cut(const struct top *t, char *text)
 }
 
 /* Takes text, which may be NULL. */
-static void put(struct top *t, struct top_frame *f, enum top_look look, char *text)
+static void put_line(struct top *t, struct top_frame *f, enum top_look look, char *text)
 {
 	if (f->n >= t->rows) {
 		free(text);
 		return;
 	}
 	if (text && look != TOP_PLAIN)
-		cut(t, text);
+		cut_text(t, text);
 	f->lines[f->n++] = (struct top_line){ text, look };
 }
 
-static void putf(struct top *t, struct top_frame *f, enum top_look look, const char *fmt, ...)
+static void put_text(struct top *t, struct top_frame *f, enum top_look look, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-static void putf(struct top *t, struct top_frame *f, enum top_look look, const char *fmt, ...)
+static void put_text(struct top *t, struct top_frame *f, enum top_look look, const char *fmt, ...)
 {
 	_cleanup_free_ char *text = NULL;
 	va_list ap;
@@ -72,7 +72,7 @@ static void putf(struct top *t, struct top_frame *f, enum top_look look, const c
 	if (vasprintf(&text, fmt, ap) < 0)
 		text = NULL;
 	va_end(ap);
-	put(t, f, look, text ? printable_dup(text) : NULL);
+	put_line(t, f, look, text ? printable_dup(text) : NULL);
 }
 
 /* Puts right at the right edge, where there is room for both. */
@@ -81,26 +81,26 @@ static void put_head(struct top *t, struct top_frame *f, const char *left, const
 	int room = t->columns - table_width(left) - table_width(right);
 
 	if (room >= 2)
-		putf(t, f, TOP_HEAD, "%s%*s%s", left, room, "", right);
+		put_text(t, f, TOP_HEAD, "%s%*s%s", left, room, "", right);
 	else
-		putf(t, f, TOP_HEAD, "%s", left);
+		put_text(t, f, TOP_HEAD, "%s", left);
 }
 
 /* The second line: trouble first. */
 static void put_notice(struct top *t, struct top_frame *f, const char *else_text)
 {
 	if (t->lost[0])
-		putf(t, f, TOP_BAD, "%s", t->lost);
+		put_text(t, f, TOP_BAD, "%s", t->lost);
 	else if (t->notice[0])
-		putf(t, f, t->notice_bad ? TOP_BAD : TOP_GOOD, "%s", t->notice);
+		put_text(t, f, t->notice_bad ? TOP_BAD : TOP_GOOD, "%s", t->notice);
 	else
-		putf(t, f, TOP_GOOD, "%s", else_text);
+		put_text(t, f, TOP_GOOD, "%s", else_text);
 }
 
-static void fill(struct top *t, struct top_frame *f)
+static void put_empty_lines(struct top *t, struct top_frame *f)
 {
 	while (f->n < t->rows - 1)
-		put(t, f, TOP_PLAIN, NULL);
+		put_line(t, f, TOP_PLAIN, NULL);
 }
 
 /* --- the list --- */
@@ -133,16 +133,16 @@ static void put_list(struct top *t, struct top_frame *f, struct top_list *l)
 
 		if (row == 0) {
 			strip_colors(line);
-			put(t, f, TOP_TITLES, strdup(line));
+			put_line(t, f, TOP_TITLES, strdup(line));
 		} else if (item >= l->first && item < l->first + rows) {
 			if (item == l->at)
 				strip_colors(line);
-			put(t, f, item == l->at ? TOP_SELECTED : TOP_PLAIN, strdup(line));
+			put_line(t, f, item == l->at ? TOP_SELECTED : TOP_PLAIN, strdup(line));
 		}
 		row++;
 	}
 	if (l->n > 0 && l->n_shown == 0)
-		putf(t, f, TOP_GOOD, "Nothing matches; Esc takes the filter off.");
+		put_text(t, f, TOP_GOOD, "Nothing matches; Esc takes the filter off.");
 }
 
 /* How the list is sorted and filtered. */
@@ -174,7 +174,7 @@ static void put_keys(struct top *t, struct top_frame *f, const char *const (*key
 			width ? "  " : "", on, (*keys)[0], off, (*keys)[1]);
 		width += needs;
 	}
-	put(t, f, TOP_PLAIN, strdup(text));
+	put_line(t, f, TOP_PLAIN, strdup(text));
 }
 
 static void put_prompt(struct top *t, struct top_frame *f)
@@ -183,13 +183,13 @@ static void put_prompt(struct top *t, struct top_frame *f)
 	char pid[32] = "";
 
 	if (t->prompt == TOP_FILTER) {
-		putf(t, f, TOP_HEAD, "/%s", t->input);
+		put_text(t, f, TOP_HEAD, "/%s", t->input);
 	} else if (t->prompt == TOP_SIGNAL) {
-		putf(t, f, TOP_HEAD, "Signal for %s (Up, Down: others): %s", name, t->input);
+		put_text(t, f, TOP_HEAD, "Signal for %s (Up, Down: others): %s", name, t->input);
 	} else {
 		if (t->target.pid)
 			snprintf(pid, sizeof(pid), ", pid %d", t->target.pid);
-		putf(t, f, TOP_HEAD, "Send %s to %s%s%s? (y/n) ", t->signal,
+		put_text(t, f, TOP_HEAD, "Send %s to %s%s%s? (y/n) ", t->signal,
 			t->target.rank < 0 ? "all workers of " : "", name, pid);
 	}
 	if (f->lines[f->n - 1].text)
@@ -212,7 +212,7 @@ static void put_last(struct top *t, struct top_frame *f)
 	static const char *const help_cut[][2] = { { "Up Down", "Scroll" },
 		{ "Other keys", "Back" }, { NULL, NULL } };
 
-	fill(t, f);
+	put_empty_lines(t, f);
 	if (t->prompt != TOP_NO_PROMPT)
 		put_prompt(t, f);
 	else if (t->screen == TOP_HELP)
@@ -251,7 +251,7 @@ static void view_jobs(struct top *t, struct top_frame *f)
 	put_notice(t, f, text);
 	put_list(t, f, &t->jobs);
 	if (t->jobs.n == 0 && !t->lost[0])
-		putf(t, f, TOP_GOOD, "No jobs are active.");
+		put_text(t, f, TOP_GOOD, "No jobs are active.");
 }
 
 static void open_text(const struct top *t, char *text, size_t size)
@@ -298,9 +298,9 @@ static void view_workers(struct top *t, struct top_frame *f)
 	put_notice(t, f, shown[0] ? shown : text);
 	put_list(t, f, &t->workers);
 	if (!t->open_job)
-		putf(t, f, TOP_GOOD, "Waiting for the job's agent ...");
+		put_text(t, f, TOP_GOOD, "Waiting for the job's agent ...");
 	else if (t->workers.n == 0)
-		putf(t, f, TOP_GOOD, "It has no workers yet.");
+		put_text(t, f, TOP_GOOD, "It has no workers yet.");
 }
 
 /* The number of rows that a line takes. */
@@ -330,7 +330,7 @@ static void put_wrapped(struct top *t, struct top_frame *f, const char *line, si
 		if (skip)
 			skip--;
 		else if (f->n < t->rows - 1)
-			put(t, f, TOP_PLAIN, strndup(line, len));
+			put_line(t, f, TOP_PLAIN, strndup(line, len));
 		line += len;
 	} while (*line);
 }
@@ -342,7 +342,7 @@ static void view_logs(struct top *t, struct top_frame *f)
 	size_t used = 0;
 	char text[64] = "";
 
-	putf(t, f, TOP_HEAD, "Logs of %s", t->target.name ? t->target.name : "?");
+	put_text(t, f, TOP_HEAD, "Logs of %s", t->target.name ? t->target.name : "?");
 	if (l->back)
 		snprintf(text, sizeof(text), "%zu lines further down", l->back);
 	put_notice(t, f, text);
@@ -351,7 +351,7 @@ static void view_logs(struct top *t, struct top_frame *f)
 	for (size_t i = first; i < end; i++)
 		put_wrapped(t, f, l->lines[i], i == first && used > room ? used - room : 0);
 	if (l->n == 0)
-		putf(t, f, TOP_GOOD, "No lines yet.");
+		put_text(t, f, TOP_GOOD, "No lines yet.");
 }
 
 static void view_help(struct top *t, struct top_frame *f)
@@ -363,10 +363,10 @@ static void view_help(struct top *t, struct top_frame *f)
 		t->help_first = last;
 	if (t->help_first < 0)
 		t->help_first = 0;
-	putf(t, f, TOP_HEAD, "elasticctl top");
-	put(t, f, TOP_PLAIN, NULL);
+	put_text(t, f, TOP_HEAD, "elasticctl top");
+	put_line(t, f, TOP_PLAIN, NULL);
 	for (int i = t->help_first; i < N_HELP && f->n < t->rows - 1; i++)
-		putf(t, f, TOP_PLAIN, "%.*s", t->columns, help_lines[i]);
+		put_text(t, f, TOP_PLAIN, "%.*s", t->columns, help_lines[i]);
 }
 
 /* Without UTF-8 the terminal would show other characters. */

@@ -13,7 +13,7 @@
 enum { PING_RETRY_MS = 20 };
 
 /* Waits until elasticd listens, as long as --timeout allows. */
-static void await_daemon(struct ctl *ctl)
+static void wait_for_daemon(struct ctl *ctl)
 {
 	const struct timespec pause = { .tv_nsec = PING_RETRY_MS * 1000000 };
 
@@ -33,7 +33,7 @@ int cmd_ping(struct ctl *ctl, struct args *args)
 	int64_t began, took;
 	int r;
 
-	await_daemon(ctl);
+	wait_for_daemon(ctl);
 	began = ctl_now_us();
 	r = ctl_call(ctl, "Ping", NULL, NULL);
 	if (r != 0)
@@ -96,7 +96,7 @@ static int remove_one(struct ctl *ctl, const char *name, bool logs, int *ret_rem
 	return r;
 }
 
-static int which(struct ctl *ctl, const struct args *args, struct job_names *ret)
+static int choose_runs(struct ctl *ctl, const struct args *args, struct job_names *ret)
 {
 	struct error err = { 0 };
 	int64_t older_ms;
@@ -114,7 +114,7 @@ int cmd_rm(struct ctl *ctl, struct args *args)
 {
 	bool logs = args_has(args, "logs");
 	_cleanup_(job_names_fini) struct job_names names = { 0 };
-	int total = 0, result = which(ctl, args, &names);
+	int total = 0, result = choose_runs(ctl, args, &names);
 
 	if (result != 0)
 		return result;

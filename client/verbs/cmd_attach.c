@@ -35,7 +35,7 @@ struct attach {
 };
 
 /* Prints "\r\n": the program may have left the terminal in raw mode. */
-static void tell(const struct attach *a, const char *text)
+static void print_message(const struct attach *a, const char *text)
 {
 	_cleanup_free_ char *shown = text && *text ? printable_dup(text) : NULL;
 
@@ -43,20 +43,20 @@ static void tell(const struct attach *a, const char *text)
 		fprintf(stderr, "\r\nelasticctl: %s: %s\r\n", a->worker, shown);
 }
 
-static void on_order(struct attach *a, const json_t *order)
+static void obey_order(struct attach *a, const json_t *order)
 {
 	const char *what = get_text(order, "order"), *signal = get_text(order, "signal");
 	int signo = signal ? signals_from_string(signal) : -1;
 
 	/* The user sees that the program ended: no need to print it. */
 	if (!a->program.ended || !what || strcmp(what, "end") != 0)
-		tell(a, get_text(order, "text"));
+		print_message(a, get_text(order, "text"));
 	if (what && !strcmp(what, "signal") && signo > 0)
 		foreground_signal(&a->program, signo);
 }
 
 /* The agent is gone, so nothing supervises the program any more: asks it to end first. */
-static void let_go(struct attach *a)
+static void end_program(struct attach *a)
 {
 	a->orders = varlink_sync_free(a->orders);
 	if (a->program.ended || a->kill_ms >= 0)
@@ -78,16 +78,16 @@ static void take_order(struct attach *a)
 	if (r == -EINTR)
 		return;
 	if (r == 0)
-		on_order(a, json_object_get(answer, "order"));
+		obey_order(a, json_object_get(answer, "order"));
 	else if (r != -EREMOTEIO)
-		tell(a, "the connection to elasticd broke");
+		print_message(a, "the connection to elasticd broke");
 	else
-		tell(a, "its agent has left");
+		print_message(a, "its agent has left");
 	if (r < 0 || !more)
-		let_go(a);
+		end_program(a);
 }
 
-static void attend(struct attach *a)
+static void wait_for_end(struct attach *a)
 {
 	while (!a->program.ended) {
 		struct pollfd fds[2] = { { .fd = a->program.signal_fd, .events = POLLIN },
@@ -117,7 +117,7 @@ static json_t *worker_parameters(const struct attach *a)
 
 /* Reports to the agent how the program ended, unless the agent has closed the connection. Returns
  * the exit status. */
-static int report(struct attach *a, int code)
+static int report_end(struct attach *a, int code)
 {
 	json_t *p = worker_parameters(a);
 	_cleanup_free_ char *name = NULL;
@@ -144,7 +144,7 @@ static int report(struct attach *a, int code)
 }
 
 /* Reports to the agent why the program could not be started. */
-static void tell_why(const struct attach *a, const struct foreground_program *p, int error)
+static void print_exec_error(const struct attach *a, const struct foreground_program *p, int error)
 {
 	const char *text = strerror(error);
 
@@ -158,7 +158,7 @@ static void tell_why(const struct attach *a, const struct foreground_program *p,
 }
 
 /* Reports the program to the agent, lets it go, and stays with it until its end. */
-static int run(struct attach *a, const struct foreground_program *program)
+static int run_program(struct attach *a, const struct foreground_program *program)
 {
 	int r = ctl_call(a->ctl, "AttachStarted",
 		ctl_with(worker_parameters(a), "pid", json_integer(a->program.pid)), NULL);
@@ -170,16 +170,16 @@ static int run(struct attach *a, const struct foreground_program *program)
 	if (r < 0)
 		code = r == -ENOENT ? EXIT_NOT_FOUND : EXIT_NO_EXEC;
 	else
-		attend(a);
+		wait_for_end(a);
 	foreground_end(&a->program);
 	if (r < 0)
-		tell_why(a, program, -r);
-	return report(a, code);
+		print_exec_error(a, program, -r);
+	return report_end(a, code);
 }
 
 /* Makes a NULL-ended array of texts from list and more, both borrowed; an entry of more replaces
  * the one of the same name in list. */
-static char **texts(const json_t *list, char *const *more, size_t n_more)
+static char **merge_texts(const json_t *list, char *const *more, size_t n_more)
 {
 	char **v = calloc(json_array_size(list) + n_more + 1, sizeof(*v));
 	json_t *text;
@@ -200,7 +200,7 @@ static char **texts(const json_t *list, char *const *more, size_t n_more)
 }
 
 /* The worker's environment, with the caller's own values for its terminal. */
-static char **environment(const json_t *order)
+static char **worker_environment(const json_t *order)
 {
 	static const char *const names[] = { "TERM", "COLORTERM", "COLUMNS", "LINES", "DISPLAY",
 		"WAYLAND_DISPLAY", "XAUTHORITY" };
@@ -212,11 +212,11 @@ static char **environment(const json_t *order)
 			if (!strncmp(*e, names[k], strlen(names[k])) &&
 				(*e)[strlen(names[k])] == '=')
 				own[n++] = *e;
-	return texts(json_object_get(order, "env"), own, n);
+	return merge_texts(json_object_get(order, "env"), own, n);
 }
 
 /* Tells the user, before anything runs, what the program's end will mean for the other workers. */
-static void tell_what_counts(const struct attach *a)
+static void print_what_counts(const struct attach *a)
 {
 	if (a->ctl->quiet)
 		return;
@@ -231,10 +231,10 @@ static void tell_what_counts(const struct attach *a)
 			a->worker);
 }
 
-static int begin(struct attach *a, const json_t *order, char **argv)
+static int start_program(struct attach *a, const json_t *order, char **argv)
 {
-	_cleanup_free_ char **command = texts(json_object_get(order, "command"), NULL, 0);
-	_cleanup_free_ char **env = environment(order);
+	_cleanup_free_ char **command = merge_texts(json_object_get(order, "command"), NULL, 0);
+	_cleanup_free_ char **env = worker_environment(order);
 	const json_t *limits = json_object_get(order, "limits");
 	_cleanup_free_ struct spec_rlimit *rlimits = NULL;
 	struct foreground_program program = { .envp = env,
@@ -251,10 +251,10 @@ static int begin(struct attach *a, const json_t *order, char **argv)
 	if (limits && spec_limits_from_json(limits, &rlimits, &program.n_limits, &err) < 0)
 		return ctl_error(a->ctl, CTL_FAILED, "%s", err.text);
 	program.limits = rlimits;
-	tell_what_counts(a);
+	print_what_counts(a);
 	if (foreground_start(&a->program, &program, &err) < 0)
 		return ctl_error(a->ctl, CTL_FAILED, "%s", err.text);
-	r = run(a, &program);
+	r = run_program(a, &program);
 	if (a->program.signal_fd >= 0)
 		foreground_end(&a->program);
 	return r;
@@ -308,7 +308,7 @@ int cmd_attach(struct ctl *ctl, struct args *args)
 		r = first_order(&a, args_has(args, "replace"), &answer);
 	}
 	if (r == 0)
-		r = begin(&a, json_object_get(answer, "order"), args->argv + 1);
+		r = start_program(&a, json_object_get(answer, "order"), args->argv + 1);
 	varlink_sync_free(a.orders);
 	free(a.role);
 	return r;

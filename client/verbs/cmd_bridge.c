@@ -55,7 +55,7 @@ static void stop_calls(struct way *calls)
 }
 
 /* Hands bytes on until elasticd or the caller ends. The caller waits for no answers then. */
-static void bridge(struct way *calls, struct way *answers)
+static void copy_both_ways(struct way *calls, struct way *answers)
 {
 	for (;;) {
 		struct pollfd fds[] = {
@@ -87,6 +87,6 @@ int cmd_bridge(struct ctl *ctl, struct args *args)
 	if (r < 0)
 		return ctl_cannot_connect(ctl, r, &err);
 	calls.to = answers.from = varlink_sync_fd(link);
-	bridge(&calls, &answers);
+	copy_both_ways(&calls, &answers);
 	return 0;
 }

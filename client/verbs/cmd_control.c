@@ -24,12 +24,12 @@ static int check_names(struct ctl *ctl, const struct args *args, const struct jo
 	return 0;
 }
 
-static int worse(int a, int b)
+static int first_failure(int a, int b)
 {
 	return a ? a : b;
 }
 
-static int stop_one(struct ctl *ctl, const char *name, int64_t grace_ms)
+static int stop_job(struct ctl *ctl, const char *name, int64_t grace_ms)
 {
 	json_t *p = ctl_job(name);
 
@@ -38,7 +38,7 @@ static int stop_one(struct ctl *ctl, const char *name, int64_t grace_ms)
 	return ctl_call(ctl, "Stop", p, NULL);
 }
 
-static int stopped_one(struct ctl *ctl, const char *name, int64_t began_us, json_t *report)
+static int wait_stopped(struct ctl *ctl, const char *name, int64_t began_us, json_t *report)
 {
 	_cleanup_json_ json_t *job = NULL;
 	int r = job_wait_end(ctl, name, name, "stopped", began_us, &job);
@@ -61,7 +61,7 @@ static int stop_names(struct ctl *ctl, const struct args *args, const struct job
 	/* Asks all jobs first, so that they stop at the same time. */
 	for (int i = 0; i < names->n; i++)
 		if (!workers_text(names->names[i]))
-			status[i] = stop_one(ctl, names->names[i], grace_ms);
+			status[i] = stop_job(ctl, names->names[i], grace_ms);
 	for (int i = 0; i < names->n; i++) {
 		const char *name = names->names[i];
 
@@ -70,8 +70,8 @@ static int stop_names(struct ctl *ctl, const struct args *args, const struct job
 		else if (status[i] == 0 && args_has(args, "no-wait"))
 			ctl_say(ctl, "%s is stopping", name);
 		else if (status[i] == 0)
-			status[i] = stopped_one(ctl, name, began_us, report);
-		result = worse(result, status[i]);
+			status[i] = wait_stopped(ctl, name, began_us, report);
+		result = first_failure(result, status[i]);
 	}
 	return result;
 }
@@ -119,7 +119,7 @@ static bool runs_next_attempt(const json_t *job, void *arg)
 }
 
 /* Waits for the next attempt and reports it. verb: "restarted". */
-static int tell_next(struct ctl *ctl, const char *name, const char *run, const char *verb,
+static int wait_next_attempt(struct ctl *ctl, const char *name, const char *run, const char *verb,
 	struct next *n, json_t *report)
 {
 	_cleanup_json_ json_t *job = NULL;
@@ -155,7 +155,7 @@ struct again {
 	int status;
 };
 
-static int restart_ask(struct ctl *ctl, const char *name, struct again *a)
+static int restart_job(struct ctl *ctl, const char *name, struct again *a)
 {
 	_cleanup_json_ json_t *answer = NULL;
 	const char *run;
@@ -171,14 +171,14 @@ static int restart_ask(struct ctl *ctl, const char *name, struct again *a)
 	return a->run ? 0 : ctl_error(ctl, CTL_FAILED, "out of memory");
 }
 
-static int restarted_one(struct ctl *ctl, const char *name, struct again *a, json_t *report)
+static int wait_restarted(struct ctl *ctl, const char *name, struct again *a, json_t *report)
 {
 	struct next n = { .run = get_text(a->before, "run"),
 		.attempt = get_int(a->before, "attempt"),
 		.began_us = a->began_us,
 		.replicas = -1 };
 
-	return tell_next(ctl, name, a->run, "restarted", &n, report);
+	return wait_next_attempt(ctl, name, a->run, "restarted", &n, report);
 }
 
 /* Returns the first status that is not 0. */
@@ -192,7 +192,7 @@ static int restart_names(struct ctl *ctl, const struct job_names *names, bool wa
 	/* Asks all jobs first, so that they restart at the same time. */
 	for (int i = 0; i < names->n; i++)
 		if (!workers_text(names->names[i]))
-			again[i].status = restart_ask(ctl, names->names[i], &again[i]);
+			again[i].status = restart_job(ctl, names->names[i], &again[i]);
 	for (int i = 0; i < names->n; i++) {
 		const char *name = names->names[i];
 		int r = again[i].status;
@@ -200,10 +200,10 @@ static int restart_names(struct ctl *ctl, const struct job_names *names, bool wa
 		if (workers_text(name))
 			r = workers_stop(ctl, name, -1, true, report);
 		else if (r == 0 && wait)
-			r = restarted_one(ctl, name, &again[i], report);
+			r = wait_restarted(ctl, name, &again[i], report);
 		else if (r == 0)
 			ctl_say(ctl, "%s is restarting (run %s)", name, again[i].run);
-		result = worse(result, r);
+		result = first_failure(result, r);
 		json_decref(again[i].before);
 		free(again[i].run);
 	}
@@ -262,7 +262,8 @@ int cmd_scale(struct ctl *ctl, struct args *args)
 		ctl_say(ctl, "%s is being scaled to %d worker%s", args->argv[0], n.replicas,
 			plural(n.replicas));
 	} else {
-		r = tell_next(ctl, args->argv[0], n.run ? n.run : a.job, "scaled", &n, report);
+		r = wait_next_attempt(
+			ctl, args->argv[0], n.run ? n.run : a.job, "scaled", &n, report);
 	}
 	if (ctl->json && r == 0)
 		ctl_print_json(report, false);

@@ -11,14 +11,14 @@
 #include <string.h>
 
 /* A host that was not heard is named. */
-static void tell_note(struct ctl *ctl, const json_t *answer)
+static void print_note(struct ctl *ctl, const json_t *answer)
 {
 	if (has_value(answer, "note"))
 		ctl_error(ctl, 0, "%s", get_text(answer, "note"));
 }
 
 /* Without a failed worker; the run may have failed all the same. */
-static int tell_none(struct ctl *ctl, const char *name, bool one_attempt)
+static int print_none(struct ctl *ctl, const char *name, bool one_attempt)
 {
 	_cleanup_json_ json_t *job = NULL;
 	_cleanup_free_ char *verdict = NULL;
@@ -121,13 +121,13 @@ int cmd_errors(struct ctl *ctl, struct args *args)
 	if (r != 0)
 		return r;
 	failures = json_object_get(answer, "failures");
-	tell_note(ctl, answer);
+	print_note(ctl, answer);
 	if (ctl->json) {
 		ctl_print_json(failures, false);
 		return 0;
 	}
 	if (json_array_size(failures) == 0)
-		return tell_none(ctl, job, attempt >= 0);
+		return print_none(ctl, job, attempt >= 0);
 	snprintf(heading, sizeof(heading), "%.100s attempt %d", job,
 		(int)get_int(json_array_get(failures, 0), "attempt"));
 	text = add_run(ctl, job, report_format(heading, failures, ctl->color_out),
@@ -147,7 +147,7 @@ int cmd_why(struct ctl *ctl, struct args *args)
 
 	if (r != 0)
 		return r;
-	tell_note(ctl, answer);
+	print_note(ctl, answer);
 	if (ctl->json) {
 		ctl_print_json(answer, false);
 		return 0;

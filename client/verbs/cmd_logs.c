@@ -54,7 +54,7 @@ static int add_time(
 }
 
 /* The parameters of Logs, or NULL with a status. */
-static int parameters(
+static int logs_parameters(
 	struct ctl *ctl, const struct args *args, const struct address *a, json_t **ret)
 {
 	_cleanup_free_ char *ranks = NULL;
@@ -178,7 +178,7 @@ int cmd_logs(struct ctl *ctl, struct args *args)
 	r = printer_init(ctl, args, a.job, &printer);
 	ctl->streams = true;
 	if (r == 0)
-		r = parameters(ctl, args, &a, &p);
+		r = logs_parameters(ctl, args, &a, &p);
 	if (r == 0)
 		r = ctl_stream(ctl, "Logs", p, &link);
 	return r ? r : print_stream(ctl, link, &printer);

@@ -48,7 +48,7 @@ static void watches_table(const struct ctl *ctl, const json_t *watches)
 	table_print(t, stdout, &style);
 }
 
-static void print(const struct ctl *ctl, const char *platform, const char *details)
+static void print_platform(const struct ctl *ctl, const char *platform, const char *details)
 {
 	if (ctl->quiet)
 		return;
@@ -57,7 +57,7 @@ static void print(const struct ctl *ctl, const char *platform, const char *detai
 }
 
 /* Without elasticd: reads the firmware only, without the network. */
-static int look_here(struct ctl *ctl)
+static int platform_here(struct ctl *ctl)
 {
 	char details[256] = "";
 	const char *name = platform_name(platform_from_dmi(NULL, details, sizeof(details)));
@@ -68,7 +68,7 @@ static int look_here(struct ctl *ctl)
 
 		ctl_print_json(found, false);
 	} else {
-		print(ctl, name, details);
+		print_platform(ctl, name, details);
 		ctl_say(ctl, "elasticd is not running on %s: no notices are watched for",
 			ctl->socket);
 	}
@@ -85,7 +85,7 @@ int cmd_platform(struct ctl *ctl, struct args *args)
 
 	r = ctl_open(ctl, &link, &err);
 	if (r < 0)
-		return r == -EPERM ? ctl_cannot_connect(ctl, r, &err) : look_here(ctl);
+		return r == -EPERM ? ctl_cannot_connect(ctl, r, &err) : platform_here(ctl);
 	ctl->link = TAKE_PTR(link);
 	r = ctl_call(ctl, "Platform", NULL, &answer);
 	if (r != 0)
@@ -96,7 +96,7 @@ int cmd_platform(struct ctl *ctl, struct args *args)
 	}
 	platform = get_text(answer, "platform");
 	details = get_text(answer, "details");
-	print(ctl, platform ? platform : "?", details ? details : "");
+	print_platform(ctl, platform ? platform : "?", details ? details : "");
 	if (!ctl->quiet)
 		watches_table(ctl, json_object_get(answer, "watches"));
 	return 0;

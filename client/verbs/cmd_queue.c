@@ -22,7 +22,7 @@ int cmd_task_join(struct ctl *ctl, struct args *args)
 	int r = queue_begin(ctl, args, true, NULL, &q);
 
 	if (r == 0)
-		r = queue_ask(&q, QUEUE_METHOD("Join"),
+		r = queue_call(&q, QUEUE_METHOD("Join"),
 			queue_deadline(&q, queue_named(&q), "timeout_ms"), NULL);
 	return r;
 }
@@ -34,7 +34,7 @@ int cmd_task_done(struct ctl *ctl, struct args *args)
 	int r = queue_begin(ctl, args, true, NULL, &q);
 
 	if (r == 0)
-		r = queue_ask(&q, QUEUE_METHOD("Done"),
+		r = queue_call(&q, QUEUE_METHOD("Done"),
 			queue_deadline(&q, queue_named(&q), "timeout_ms"), &answer);
 	if (r != 0)
 		return r;
@@ -71,7 +71,7 @@ int cmd_task_cancel(struct ctl *ctl, struct args *args)
 	}
 	if (reason)
 		p = ctl_with(p, "reason", queue_text(reason));
-	r = queue_ask(&q, QUEUE_METHOD("Cancel"), p, &answer);
+	r = queue_call(&q, QUEUE_METHOD("Cancel"), p, &answer);
 	if (r != 0)
 		return r;
 	if (ctl->json)
@@ -90,7 +90,7 @@ int cmd_task_release(struct ctl *ctl, struct args *args)
 	if (r == 0)
 		r = queue_numbers(&q, args, &numbers);
 	if (r == 0)
-		r = queue_ask(&q, QUEUE_METHOD("Release"),
+		r = queue_call(&q, QUEUE_METHOD("Release"),
 			ctl_with(queue_parameters(&q), "tasks", numbers), &answer);
 	if (r != 0)
 		return r;
@@ -106,7 +106,7 @@ int cmd_task_close(struct ctl *ctl, struct args *args)
 	int r = queue_begin(ctl, args, false, NULL, &q);
 
 	if (r == 0)
-		r = queue_ask(&q, QUEUE_METHOD("Close"), queue_parameters(&q), NULL);
+		r = queue_call(&q, QUEUE_METHOD("Close"), queue_parameters(&q), NULL);
 	if (r == 0)
 		ctl_say(ctl, "%s takes no more tasks", job_name(&q));
 	return r;
@@ -159,7 +159,7 @@ int cmd_task_resource(struct ctl *ctl, struct args *args)
 	if (create)
 		r = add_payload(ctl, args, args->argc > 1 ? args->argv[1] : NULL, "payload", &p);
 	if (r == 0)
-		r = queue_ask(&q,
+		r = queue_call(&q,
 			create ? QUEUE_METHOD("CreateResource") : QUEUE_METHOD("DropResource"),
 			TAKE_PTR(p), NULL);
 	if (r == 0)
@@ -168,7 +168,7 @@ int cmd_task_resource(struct ctl *ctl, struct args *args)
 }
 
 /* Prints a line on standard error for a worker that did not answer. */
-static void say_failure(struct ctl *ctl, const json_t *answer)
+static void print_failure(struct ctl *ctl, const json_t *answer)
 {
 	const json_t *error = json_object_get(answer, "error");
 	const char *code = get_text(error, "code"), *message = get_text(error, "message");
@@ -209,7 +209,7 @@ int cmd_call(struct ctl *ctl, struct args *args)
 	if (r == 0)
 		r = call_parameters(&q, args, args->argc > 0 ? args->argv[0] : NULL, &p);
 	if (r == 0)
-		r = queue_ask(&q, QUEUE_METHOD("Call"), TAKE_PTR(p), &answers);
+		r = queue_call(&q, QUEUE_METHOD("Call"), TAKE_PTR(p), &answers);
 	if (r != 0)
 		return r;
 	json_array_foreach (json_object_get(answers, "answers"), i, answer) {
@@ -219,7 +219,7 @@ int cmd_call(struct ctl *ctl, struct args *args)
 			return ctl_error(ctl, CTL_FAILED, "out of memory");
 		puts(line);
 		if (has_value(answer, "error")) {
-			say_failure(ctl, answer);
+			print_failure(ctl, answer);
 			failed++;
 		}
 	}

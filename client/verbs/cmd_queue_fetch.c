@@ -39,7 +39,7 @@ static int print_outcome(struct fetch *f, const json_t *outcome)
 
 	if (!good) {
 		f->failed = true;
-		queue_say_outcome(f->ctl, outcome);
+		queue_print_outcome(f->ctl, outcome);
 	}
 	if (f->raw)
 		return good ? print_raw(f, outcome) : 0;
@@ -68,13 +68,13 @@ static int print_outcomes(struct fetch *f, const json_t *outcomes)
 	if (fflush(stdout) != 0 || ferror(stdout))
 		return ctl_flush(f->ctl, CTL_REFUSED);
 	if (f->release && json_array_size(printed))
-		r = queue_ask(&f->q, QUEUE_METHOD("Release"),
+		r = queue_call(&f->q, QUEUE_METHOD("Release"),
 			ctl_with(queue_parameters(&f->q), "tasks", TAKE_PTR(printed)), NULL);
 	return r;
 }
 
 /* After --timeout: prints the tasks that have ended by now. */
-static int print_what_is_over(struct fetch *f, const json_t *numbers)
+static int print_ended(struct fetch *f, const json_t *numbers)
 {
 	_cleanup_json_ json_t *answer = NULL;
 	_cleanup_free_ char *name = NULL;
@@ -94,11 +94,11 @@ static int fetch_part(struct fetch *f, json_t *numbers)
 		_cleanup_json_ json_t *answer = NULL;
 		const json_t *outcomes;
 		json_t *p = ctl_with(queue_parameters(&f->q), "tasks", json_incref(numbers));
-		int r = queue_ask(&f->q, QUEUE_METHOD("FetchMany"),
+		int r = queue_call(&f->q, QUEUE_METHOD("FetchMany"),
 			queue_deadline(&f->q, p, "timeout_ms"), &answer);
 
 		if (r == CTL_TIMED_OUT) {
-			int again = print_what_is_over(f, numbers);
+			int again = print_ended(f, numbers);
 
 			return again ? again : r;
 		}
@@ -146,7 +146,7 @@ static int fetch_all(struct fetch *f)
 		p = ctl_with(p, "queue", queue_text(f->q.queue ? f->q.queue : ""));
 		if (after >= 0)
 			p = ctl_with(p, "after", json_integer(after));
-		r = queue_ask(&f->q, QUEUE_METHOD("List"), p, &answer);
+		r = queue_call(&f->q, QUEUE_METHOD("List"), p, &answer);
 		if (r != 0)
 			return r;
 		json_array_foreach (json_object_get(answer, "tasks"), i, task) {

@@ -107,7 +107,7 @@ int cmd_task_list(struct ctl *ctl, struct args *args)
 			p = ctl_with(p, "states", queue_words(states));
 		if (after >= 0)
 			p = ctl_with(p, "after", json_integer(after));
-		r = queue_ask(&q, QUEUE_METHOD("List"), p, &answer);
+		r = queue_call(&q, QUEUE_METHOD("List"), p, &answer);
 		if (r != 0)
 			return r;
 		tasks = json_object_get(answer, "tasks");
@@ -135,7 +135,7 @@ int cmd_task_stats(struct ctl *ctl, struct args *args)
 	int r = queue_begin(ctl, args, true, NULL, &q);
 
 	if (r == 0)
-		r = queue_ask(&q, QUEUE_METHOD("Stats"), queue_named(&q), &answer);
+		r = queue_call(&q, QUEUE_METHOD("Stats"), queue_named(&q), &answer);
 	if (r != 0)
 		return r;
 	s = json_object_get(answer, "stats");
@@ -177,7 +177,7 @@ int cmd_task_resources(struct ctl *ctl, struct args *args)
 	int r = queue_begin(ctl, args, false, NULL, &q);
 
 	if (r == 0)
-		r = queue_ask(&q, QUEUE_METHOD("Resources"), queue_parameters(&q), &answer);
+		r = queue_call(&q, QUEUE_METHOD("Resources"), queue_parameters(&q), &answer);
 	if (r != 0)
 		return r;
 	list = json_object_get(answer, "resources");

@@ -48,7 +48,7 @@ struct worker {
 	bool finished;
 };
 
-static void finish(struct worker *w, int status)
+static void worker_finish(struct worker *w, int status)
 {
 	if (w->finished)
 		return;
@@ -58,10 +58,10 @@ static void finish(struct worker *w, int status)
 	loop_quit(w->loop, 0);
 }
 
-static void fail(struct worker *w, int status, const char *text)
+static void worker_fail(struct worker *w, int status, const char *text)
 {
 	ctl_error(w->ctl, status, "%s", text);
-	finish(w, status);
+	worker_finish(w, status);
 }
 
 static void slot_over(struct slot *s)
@@ -72,16 +72,16 @@ static void slot_over(struct slot *s)
 	for (int i = 0; i < w->n_slots; i++)
 		if (!w->slots[i].over)
 			return;
-	finish(w, 0);
+	worker_finish(w, 0);
 }
 
-static void ask(struct slot *s);
+static void slot_ask(struct slot *s);
 static void on_answer(void *arg, const char *error, json_t *parameters, bool continues);
 
-static void call(struct slot *s, const char *method, json_t *p, varlink_answer_fn fn)
+static void slot_call(struct slot *s, const char *method, json_t *p, varlink_answer_fn fn)
 {
 	if (!p || varlink_client_call(s->link, method, p, false, fn, s) < 0)
-		fail(s->w, CTL_FAILED, "out of memory");
+		worker_fail(s->w, CTL_FAILED, "out of memory");
 }
 
 /* --- the end of a task */
@@ -99,7 +99,7 @@ static json_t *with_lease(const struct slot *s)
 }
 
 /* Reports a failure. errors: the program's standard error, or NULL. */
-static void tell_failure(
+static void slot_send_failure(
 	struct slot *s, const char *code, const char *message, bool retryable, bool errors)
 {
 	json_t *p = ctl_with(with_lease(s), "code", json_string(code));
@@ -115,10 +115,10 @@ static void tell_failure(
 	}
 	if (retryable)
 		p = ctl_with(p, "retryable", json_true());
-	call(s, QUEUE_METHOD("Fail"), p, on_answer);
+	slot_call(s, QUEUE_METHOD("Fail"), p, on_answer);
 }
 
-static void tell_value(struct slot *s)
+static void slot_send_value(struct slot *s)
 {
 	const char *format = s->w->format, *data;
 	struct error err = { 0 };
@@ -129,37 +129,37 @@ static void tell_value(struct slot *s)
 	if (format && !strcmp(format, "json") && payload_check_json(&data, &len, &err) < 0) {
 		snprintf(message, sizeof(message), "%.256s printed no JSON: %s", s->w->argv[0],
 			err.text);
-		tell_failure(s, "InvalidArgument", message, false, true);
+		slot_send_failure(s, "InvalidArgument", message, false, true);
 		return;
 	}
-	call(s, QUEUE_METHOD("Finish"), payload_put(with_lease(s), "value", data, len, format),
+	slot_call(s, QUEUE_METHOD("Finish"), payload_put(with_lease(s), "value", data, len, format),
 		on_answer);
 }
 
-static void tell_end(struct slot *s)
+static void slot_send_end(struct slot *s)
 {
 	int status = work_program_status(s->program), code = WEXITSTATUS(status);
 	char message[256], name[SIGNALS_TEXT_MAX];
 
 	if (s->w->leaving) {
-		call(s, QUEUE_METHOD("PutBack"),
+		slot_call(s, QUEUE_METHOD("PutBack"),
 			ctl_with(json_object(), "lease", json_integer(s->lease)), on_put_back);
 	} else if (s->cancelled) {
-		tell_failure(s, "Cancelled", "it was cancelled", false, false);
+		slot_send_failure(s, "Cancelled", "it was cancelled", false, false);
 	} else if (work_program_too_much(s->program)) {
 		snprintf(message, sizeof(message), "%s printed more than %d bytes", s->w->argv[0],
 			WORK_OUTPUT_MAX);
-		tell_failure(s, "ResourceExhausted", message, false, true);
+		slot_send_failure(s, "ResourceExhausted", message, false, true);
 	} else if (WIFSIGNALED(status)) {
 		snprintf(message, sizeof(message), "%s was killed by %s", s->w->argv[0],
 			signals_name(WTERMSIG(status), name));
-		tell_failure(s, "Internal", message, false, true);
+		slot_send_failure(s, "Internal", message, false, true);
 	} else if (code != 0) {
 		snprintf(message, sizeof(message), "%s exited with code %d", s->w->argv[0], code);
-		tell_failure(s, code == EX_TEMPFAIL ? "Unavailable" : "Internal", message,
+		slot_send_failure(s, code == EX_TEMPFAIL ? "Unavailable" : "Internal", message,
 			code == EX_TEMPFAIL, true);
 	} else {
-		tell_value(s);
+		slot_send_value(s);
 	}
 }
 
@@ -167,20 +167,20 @@ static void on_ended(void *arg)
 {
 	struct slot *s = arg;
 
-	tell_end(s);
+	slot_send_end(s);
 	s->program = work_program_free(s->program);
 }
 
 /* --- the beginning of a task */
 
-static void cancel(struct slot *s)
+static void slot_cancel(struct slot *s)
 {
 	s->cancelled = true;
 	if (s->program)
 		work_program_end(s->program);
 }
 
-static bool was_early(struct worker *w, int64_t lease)
+static bool take_early_cancel(struct worker *w, int64_t lease)
 {
 	for (size_t i = 0; i < w->n_early; i++)
 		if (w->early[i] == lease) {
@@ -191,7 +191,7 @@ static bool was_early(struct worker *w, int64_t lease)
 }
 
 /* Makes the program's environment entries for the task, in room. */
-static void describe(const json_t *item, char room[][ENTRY_MAX], char **env)
+static void describe_task(const json_t *item, char room[][ENTRY_MAX], char **env)
 {
 	static const char *const texts[][2] = { { "ELASTICD_ITEM", "kind" },
 		{ "ELASTICD_TASK_FORMAT", "format" }, { "ELASTICD_RESOURCE", "name" } };
@@ -211,14 +211,14 @@ static void describe(const json_t *item, char room[][ENTRY_MAX], char **env)
 /* The program cannot be executed: ends, since the next task would fail too. */
 static void cannot_start(struct slot *s, int r, const struct error *err)
 {
-	fail(s->w,
+	worker_fail(s->w,
 		r == -ENOENT			? 127
 		: r == -EACCES || r == -ENOEXEC ? 126
 						: CTL_REFUSED,
 		err->text);
 }
 
-static void begin(struct slot *s, const json_t *item)
+static void slot_begin(struct slot *s, const json_t *item)
 {
 	_cleanup_free_ char *payload = NULL;
 	char room[5][ENTRY_MAX], *env[6];
@@ -227,16 +227,16 @@ static void begin(struct slot *s, const json_t *item)
 	int r;
 
 	s->lease = get_int(item, "lease");
-	s->cancelled = was_early(s->w, s->lease);
+	s->cancelled = take_early_cancel(s->w, s->lease);
 	if (s->cancelled) {
-		tell_failure(s, "Cancelled", "it was cancelled", false, false);
+		slot_send_failure(s, "Cancelled", "it was cancelled", false, false);
 		return;
 	}
 	if (payload_get(item, "payload", &payload, &len) < 0) {
-		fail(s->w, CTL_FAILED, "a payload is not understood");
+		worker_fail(s->w, CTL_FAILED, "a payload is not understood");
 		return;
 	}
-	describe(item, room, env);
+	describe_task(item, room, env);
 	r = work_program_start(s->w->loop, s->w->argv, env, payload ? payload : "", len, on_ended,
 		s, &s->program, &err);
 	if (r < 0)
@@ -257,19 +257,19 @@ static void on_answer(void *arg, const char *error, json_t *parameters, bool con
 	if (!error && s->w->leaving)
 		slot_over(s); /* the task returns to the queue with the connection */
 	else if (!error && json_is_object(item))
-		begin(s, item);
+		slot_begin(s, item);
 	else if (!error || !strcmp(name, "Aborted"))
-		ask(s);
+		slot_ask(s);
 	else if (!strcmp(name, "Closed") || !strcmp(name, "Cancelled"))
 		slot_over(s);
 	else
-		fail(s->w, ctl_explain(s->w->ctl, error, parameters, &err), err.text);
+		worker_fail(s->w, ctl_explain(s->w->ctl, error, parameters, &err), err.text);
 }
 
-static void ask(struct slot *s)
+static void slot_ask(struct slot *s)
 {
 	s->lease = -1;
-	call(s, QUEUE_METHOD("Work"), json_object(), on_answer);
+	slot_call(s, QUEUE_METHOD("Work"), json_object(), on_answer);
 }
 
 /* --- cancelled leases, signals and errors */
@@ -281,12 +281,12 @@ static void on_cancelled(void *arg, const char *error, json_t *parameters, bool 
 	struct error err = { 0 };
 
 	if (error && strcmp(error, "disconnected") != 0)
-		fail(w, ctl_explain(w->ctl, error, parameters, &err), err.text);
+		worker_fail(w, ctl_explain(w->ctl, error, parameters, &err), err.text);
 	if (error || !has_value(parameters, "lease"))
 		return;
 	for (int i = 0; i < w->n_slots; i++)
 		if (w->slots[i].lease == lease) {
-			cancel(&w->slots[i]);
+			slot_cancel(&w->slots[i]);
 			return;
 		}
 	if (w->n_early == EARLY_MAX)
@@ -296,7 +296,7 @@ static void on_cancelled(void *arg, const char *error, json_t *parameters, bool 
 
 static void on_disconnected(void *arg)
 {
-	fail(arg, CTL_NO_DAEMON, "the connection to the job's agent broke");
+	worker_fail(arg, CTL_NO_DAEMON, "the connection to the job's agent broke");
 }
 
 static void on_slot_disconnected(void *arg)
@@ -358,7 +358,7 @@ static int run_loop(struct worker *w)
 	if (r == 0)
 		r = open_links(w);
 	for (int i = 0; r == 0 && i < w->n_slots && !w->finished; i++)
-		ask(&w->slots[i]);
+		slot_ask(&w->slots[i]);
 	if (r == 0) {
 		if (!w->finished && loop_run(w->loop) < 0)
 			w->status = CTL_FAILED;

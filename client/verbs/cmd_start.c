@@ -160,7 +160,7 @@ static bool was_executed(const json_t *job)
  * Stops waiting for a job that takes longer than limit_ms. ret_job: its last state (owned), or NULL
  * if unknown.
  */
-static int watch_begin(
+static int wait_begun(
 	struct ctl *ctl, const char *name, const char *run, int64_t limit_ms, json_t **ret_job)
 {
 	_cleanup_json_ json_t *answer = NULL;
@@ -189,7 +189,7 @@ static int watch_begin(
 
 /* Reports how the job began, for a start without --follow: a command that cannot be executed, or
  * fails at once, is an error. */
-static int tell_begin(struct ctl *ctl, const char *name, const json_t *job)
+static int report_begin(struct ctl *ctl, const char *name, const json_t *job)
 {
 	_cleanup_free_ char *verdict = NULL;
 
@@ -202,7 +202,7 @@ static int tell_begin(struct ctl *ctl, const char *name, const json_t *job)
 		verdict ? verdict : "failed", name);
 }
 
-static int start(struct ctl *ctl, struct args *args, json_t *spec)
+static int start_job(struct ctl *ctl, struct args *args, json_t *spec)
 {
 	_cleanup_json_ json_t *answer = NULL, *begun = NULL;
 	bool follow = args_has(args, "follow"), wait = args_has(args, "wait");
@@ -232,7 +232,7 @@ static int start(struct ctl *ctl, struct args *args, json_t *spec)
 		return 0;
 	}
 	since_ms = ctl_now_ms();
-	r = watch_begin(
+	r = wait_begun(
 		ctl, job, run, limit_ms >= 0 && limit_ms < BEGIN_MS ? limit_ms : BEGIN_MS, &begun);
 	if (r != 0)
 		return r;
@@ -242,7 +242,7 @@ static int start(struct ctl *ctl, struct args *args, json_t *spec)
 		return wait_run(ctl, job, run);
 	if (ready)
 		return wait_ready(ctl, job, run, limit_ms, since_ms);
-	return tell_begin(ctl, job, begun);
+	return report_begin(ctl, job, begun);
 }
 
 int cmd_start(struct ctl *ctl, struct args *args)
@@ -255,7 +255,7 @@ int cmd_start(struct ctl *ctl, struct args *args)
 	if (r != 0)
 		return r < 0 ? 0 : r;
 	ctl->verdict_status = args_has(args, "follow") || args_has(args, "wait");
-	r = start(ctl, args, launch.spec);
+	r = start_job(ctl, args, launch.spec);
 	launch_fini(&launch);
 	return r;
 }

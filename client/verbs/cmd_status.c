@@ -24,7 +24,7 @@ enum { FIELD_INDENT = 12 };
 enum { WATCH_TOGETHER_MS = 50 };
 
 /* Prints "label: text more", text in a colour. */
-static void field_more(
+static void print_field_more(
 	const struct ctl *ctl, const char *label, const char *text, enum color c, const char *more)
 {
 	_cleanup_free_ char *shown = text ? printable_dup(text) : NULL, *line = NULL;
@@ -35,9 +35,9 @@ static void field_more(
 		wrap_print(stdout, line, FIELD_INDENT, ctl->columns);
 }
 
-static void field(const struct ctl *ctl, const char *label, const char *text, enum color c)
+static void print_field(const struct ctl *ctl, const char *label, const char *text, enum color c)
 {
-	field_more(ctl, label, text, c, "");
+	print_field_more(ctl, label, text, c, "");
 }
 
 static void state_field(const struct ctl *ctl, const json_t *job)
@@ -52,7 +52,7 @@ static void state_field(const struct ctl *ctl, const json_t *job)
 		snprintf(more, sizeof(more), "%s%s %s; %s", job_unready(job) ? ", not ready," : "",
 			steady ? " since" : ", started", time_text_timestamp(since, stamp),
 			time_text_ago(ctl_now_us(), since, ago));
-	field_more(ctl, "State", state ? state : "?", color_state(state), more);
+	print_field_more(ctl, "State", state ? state : "?", color_state(state), more);
 }
 
 static void run_field(const struct ctl *ctl, const json_t *job)
@@ -62,7 +62,7 @@ static void run_field(const struct ctl *ctl, const json_t *job)
 
 	snprintf(text, sizeof(text), "%s, attempt %d, as %s", run ? run : "?",
 		(int)get_int(job, "attempt"), user ? user : "?");
-	field(ctl, "Run", text, COLOR_NONE);
+	print_field(ctl, "Run", text, COLOR_NONE);
 }
 
 static bool any_worker_has(const json_t *job, const char *key)
@@ -93,9 +93,9 @@ static void restart_fields(const struct ctl *ctl, const json_t *job)
 	else
 		snprintf(text, sizeof(text), "%s%s", alone ? "none of the group" : "none allowed",
 			more);
-	field(ctl, "Restarts", text, max > 0 && used >= max ? COLOR_YELLOW : COLOR_NONE);
+	print_field(ctl, "Restarts", text, max > 0 && used >= max ? COLOR_YELLOW : COLOR_NONE);
 	if (has_value(job, "next_try_us"))
-		field(ctl, "Next try",
+		print_field(ctl, "Next try",
 			time_text_ago(ctl_now_us(), get_int(job, "next_try_us"), ago),
 			COLOR_YELLOW);
 }
@@ -120,7 +120,7 @@ static void workers_field(const struct ctl *ctl, const json_t *job)
 				used ? ", " : "", n, states[s]);
 	}
 	if (used > 0)
-		field(ctl, "Workers", text, COLOR_NONE);
+		print_field(ctl, "Workers", text, COLOR_NONE);
 }
 
 /* "93.2% of 4h 12m: 12m waiting, 3m starting" */
@@ -144,7 +144,7 @@ static void goodput_field(const struct ctl *ctl, const json_t *job)
 		used += snprintf(text + used, sizeof(text) - (size_t)used, "%s%s %s",
 			n++ ? ", " : ": ", duration_text(get_int(g, name), took), parts[i]);
 	}
-	field(ctl, "Goodput", text, COLOR_NONE);
+	print_field(ctl, "Goodput", text, COLOR_NONE);
 }
 
 /* A line for each straggler: of all hosts, or of this one. */
@@ -155,7 +155,7 @@ static void slow_fields(const struct ctl *ctl, const json_t *job)
 	size_t i;
 
 	json_array_foreach (json_object_get(job, "stragglers"), i, worker) {
-		field(ctl, label, json_string_value(worker), COLOR_YELLOW);
+		print_field(ctl, label, json_string_value(worker), COLOR_YELLOW);
 		label = "";
 	}
 	if (i)
@@ -170,7 +170,7 @@ static void slow_fields(const struct ctl *ctl, const json_t *job)
 			text = NULL;
 			continue;
 		}
-		field(ctl, label, text, COLOR_YELLOW);
+		print_field(ctl, label, text, COLOR_YELLOW);
 		label = "";
 	}
 }
@@ -183,8 +183,8 @@ static void preemption_fields(const struct ctl *ctl, const json_t *job)
 
 	if (!p)
 		return;
-	field(ctl, "Notice", who, COLOR_YELLOW);
-	field(ctl, "Leaving", progress, COLOR_NONE);
+	print_field(ctl, "Notice", who, COLOR_YELLOW);
+	print_field(ctl, "Leaving", progress, COLOR_NONE);
 }
 
 static void queue_field(const struct ctl *ctl, const json_t *job)
@@ -203,7 +203,7 @@ static void queue_field(const struct ctl *ctl, const json_t *job)
 	if (used && has_value(q, "error"))
 		snprintf(text + used, sizeof(text) - used, "; %.200s", get_text(q, "error"));
 	if (used)
-		field(ctl, "Queue", text, has_value(q, "error") ? COLOR_RED : COLOR_NONE);
+		print_field(ctl, "Queue", text, has_value(q, "error") ? COLOR_RED : COLOR_NONE);
 }
 
 /* ", clock +1.250 ms (+-0.040 ms)": what is added to that host's time to get that of the head. */
@@ -244,7 +244,7 @@ static void host_field(const struct ctl *ctl, const char *label, const json_t *h
 	snprintf(text, sizeof(text), "%s %.255s: %s%s%s%s%s%s%s%.64s", rank, name ? name : "?",
 		ranks, state ? state : "?", json_get_bool(host, "leads", false) ? ", leads" : "",
 		kept, heard, clock, version ? ", version " : "", version ? version : "");
-	field(ctl, label, text, COLOR_NONE);
+	print_field(ctl, label, text, COLOR_NONE);
 }
 
 static void host_fields(const struct ctl *ctl, const json_t *job)
@@ -254,7 +254,7 @@ static void host_fields(const struct ctl *ctl, const json_t *job)
 
 	json_array_foreach (json_object_get(job, "hosts"), i, host)
 		host_field(ctl, i ? "" : "Hosts", host);
-	field(ctl, "Note", get_text(job, "note"), COLOR_YELLOW);
+	print_field(ctl, "Note", get_text(job, "note"), COLOR_YELLOW);
 }
 
 static enum color verdict_color(const json_t *job)
@@ -271,16 +271,16 @@ static void agent_field(const struct ctl *ctl, const json_t *job, const char *pi
 	const char *why = get_text(job, "agent_silent_reason");
 
 	if (!since) {
-		field(ctl, "Agent", pid, COLOR_NONE);
+		print_field(ctl, "Agent", pid, COLOR_NONE);
 		return;
 	}
 	snprintf(text, sizeof(text), "%s, has not answered since %s (%s)%s%s", pid,
 		time_text_timestamp(since, stamp), time_text_since(ctl_now_us(), since, took),
 		why ? ": " : "", why ? why : "");
-	field(ctl, "Agent", text, COLOR_RED);
+	print_field(ctl, "Agent", text, COLOR_RED);
 }
 
-static void head(const struct ctl *ctl, const json_t *job)
+static void print_head(const struct ctl *ctl, const json_t *job)
 {
 	const char *name = get_text(job, "name"), *command = get_text(job, "command");
 	enum color c = color_state(get_text(job, "state"));
@@ -299,10 +299,10 @@ static void head(const struct ctl *ctl, const json_t *job)
 	state_field(ctl, job);
 	/* The verdict says it where it is the same. */
 	if (reason && *reason && (!message || strcmp(reason, message) != 0))
-		field(ctl, "Reason", reason, COLOR_NONE);
+		print_field(ctl, "Reason", reason, COLOR_NONE);
 	if (has_value(job, "verdict")) {
 		verdict = job_verdict_text(job);
-		field(ctl, "Verdict", verdict, verdict_color(job));
+		print_field(ctl, "Verdict", verdict, verdict_color(job));
 	}
 	preemption_fields(ctl, job);
 	run_field(ctl, job);
@@ -311,7 +311,7 @@ static void head(const struct ctl *ctl, const json_t *job)
 		snprintf(pid, sizeof(pid), "pid %d", (int)get_int(job, "agent_pid"));
 		agent_field(ctl, job, pid);
 	}
-	field(ctl, "Logs", get_text(job, "log_dir"), COLOR_NONE);
+	print_field(ctl, "Logs", get_text(job, "log_dir"), COLOR_NONE);
 	host_fields(ctl, job);
 	workers_field(ctl, job);
 	goodput_field(ctl, job);
@@ -484,7 +484,7 @@ static void workers_table(
 }
 
 /* Gets a job; prints an error and returns 4 if it does not exist. */
-static int fetch(struct ctl *ctl, const char *name, json_t **ret)
+static int fetch_job(struct ctl *ctl, const char *name, json_t **ret)
 {
 	_cleanup_json_ json_t *answer = NULL;
 	_cleanup_free_ char *error = NULL;
@@ -500,7 +500,7 @@ static int fetch(struct ctl *ctl, const char *name, json_t **ret)
 }
 
 /* The page of a job, with the workers that the address names. */
-static int page(struct ctl *ctl, const struct address *a, const json_t *job, bool full)
+static int print_page(struct ctl *ctl, const struct address *a, const json_t *job, bool full)
 {
 	_cleanup_(ranks_fini) struct ranks wanted = { 0 };
 	_cleanup_free_ char *set = NULL;
@@ -512,12 +512,12 @@ static int page(struct ctl *ctl, const struct address *a, const json_t *job, boo
 		return ctl_error(ctl, CTL_REFUSED, "%s", err.text);
 	if (ctl->json || ctl->quiet)
 		return 0;
-	head(ctl, job);
+	print_head(ctl, job);
 	workers_table(ctl, job, set ? &wanted : NULL, full);
 	return 0;
 }
 
-static int show(struct ctl *ctl, const char *text, bool full, bool first, json_t *all)
+static int status_of_job(struct ctl *ctl, const char *text, bool full, bool first, json_t *all)
 {
 	_cleanup_(address_fini) struct address a = { 0 };
 	_cleanup_json_ json_t *job = NULL;
@@ -526,12 +526,12 @@ static int show(struct ctl *ctl, const char *text, bool full, bool first, json_t
 
 	if (address_parse(text, &a, &err) < 0)
 		return ctl_usage(ctl, "%s", err.text);
-	r = fetch(ctl, a.job, &job);
+	r = fetch_job(ctl, a.job, &job);
 	if (r != 0)
 		return r;
 	if (!first && !ctl->json && !ctl->quiet)
 		putchar('\n');
-	r = page(ctl, &a, job, full);
+	r = print_page(ctl, &a, job, full);
 	if (r != 0)
 		return r;
 	json_array_append(all, job);
@@ -539,7 +539,7 @@ static int show(struct ctl *ctl, const char *text, bool full, bool first, json_t
 }
 
 /* Without arguments: shows the daemon, then the active jobs. line: JSON in one line. */
-static int overview(struct ctl *ctl, bool line)
+static int status_of_all(struct ctl *ctl, bool line)
 {
 	_cleanup_json_ json_t *version = NULL, *list = NULL;
 	char since[TIME_TEXT_MAX];
@@ -566,7 +566,7 @@ static int overview(struct ctl *ctl, bool line)
 		number ? number : "?");
 	printf("%10s: pid %d, up %s\n", "Daemon", (int)get_int(version, "pid"),
 		time_text_since(ctl_now_us(), get_int(version, "started_us"), since));
-	field(ctl, "Socket", ctl->socket, COLOR_NONE);
+	print_field(ctl, "Socket", ctl->socket, COLOR_NONE);
 	printf("%10s: %zu active\n", "Jobs", n);
 	if (n > 0) {
 		putchar('\n');
@@ -625,13 +625,13 @@ static int watch_draw(
 {
 	_cleanup_json_ json_t *job = NULL;
 	struct drawing d;
-	int r = fetch(ctl, run, &job);
+	int r = fetch_job(ctl, run, &job);
 
 	if (r == 0)
 		r = draw_begin(ctl, &d);
 	if (r != 0)
 		return r;
-	r = page(ctl, a, job, full);
+	r = print_page(ctl, a, job, full);
 	if (ctl->json)
 		ctl_print_json(job, true);
 	*ret_ended = job_ended(job);
@@ -651,7 +651,7 @@ static int watch_job(struct ctl *ctl, const char *text, bool full)
 	if (address_parse(text, &a, &err) < 0)
 		return ctl_usage(ctl, "%s", err.text);
 	/* Says that there is no such job in the words of status. */
-	r = fetch(ctl, a.job, &answer);
+	r = fetch_job(ctl, a.job, &answer);
 	if (r == 0)
 		r = ctl_stream(ctl, "Watch", ctl_job(a.job), &link);
 	while (r == 0 && more && !ended && !ferror(stdout)) {
@@ -677,7 +677,7 @@ static int watch_all(struct ctl *ctl)
 		r = draw_begin(ctl, &d);
 		if (r != 0)
 			break;
-		r = overview(ctl, true);
+		r = status_of_all(ctl, true);
 		draw_end(ctl, &d, r == 0, false);
 		if (r == 0)
 			r = watch_next(ctl, link, &answer, &more);
@@ -685,7 +685,7 @@ static int watch_all(struct ctl *ctl)
 	return r;
 }
 
-static int watch(struct ctl *ctl, const struct args *args, bool full)
+static int watch_status(struct ctl *ctl, const struct args *args, bool full)
 {
 	if (args->argc > 1)
 		return ctl_usage(ctl, "--watch is for one job, got %d", args->argc);
@@ -702,11 +702,11 @@ int cmd_status(struct ctl *ctl, struct args *args)
 	if (full)
 		ctl->columns = 0;
 	if (args_has(args, "watch"))
-		return watch(ctl, args, full);
+		return watch_status(ctl, args, full);
 	if (args->argc == 0)
-		return overview(ctl, false);
+		return status_of_all(ctl, false);
 	for (int i = 0; i < args->argc; i++) {
-		int r = show(ctl, args->argv[i], full, json_array_size(all) == 0, all);
+		int r = status_of_job(ctl, args->argv[i], full, json_array_size(all) == 0, all);
 
 		if (r == CTL_NO_DAEMON || r == CTL_TIMED_OUT || r == CTL_USAGE)
 			return r;

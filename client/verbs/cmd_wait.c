@@ -35,7 +35,7 @@ static void waits_fini(struct waits *w)
 
 /* Sends all calls at once, so that their time limits run in parallel. parameters are those of each
  * call, without the job. */
-static int wait_ask(struct ctl *ctl, struct waits *w, const json_t *parameters)
+static int wait_send_calls(struct ctl *ctl, struct waits *w, const json_t *parameters)
 {
 	int r = 0;
 
@@ -62,7 +62,7 @@ static int wait_ask(struct ctl *ctl, struct waits *w, const json_t *parameters)
 }
 
 /* Reports a job's end under the name that the user gave. Returns its exit status. */
-static int wait_tell(struct ctl *ctl, const char *name, json_t *job, bool ready, json_t *report)
+static int wait_report(struct ctl *ctl, const char *name, json_t *job, bool ready, json_t *report)
 {
 	_cleanup_free_ char *verdict = NULL;
 
@@ -80,7 +80,7 @@ static int wait_tell(struct ctl *ctl, const char *name, json_t *job, bool ready,
 
 /* Receives the answers in the order of the names. Returns the first status that is not 0, or why
  * not all answers came. */
-static int wait_take(struct ctl *ctl, struct waits *w, bool ready)
+static int wait_receive(struct ctl *ctl, struct waits *w, bool ready)
 {
 	int result = 0;
 
@@ -97,8 +97,8 @@ static int wait_take(struct ctl *ctl, struct waits *w, bool ready)
 		r = ctl_try_next(ctl, w->links[i / CALLS_PER_LINK], &answer, NULL, &refusal, &err);
 
 		if (r == 0)
-			r = wait_tell(ctl, w->names.names[i], json_object_get(answer, "job"), ready,
-				w->report);
+			r = wait_report(ctl, w->names.names[i], json_object_get(answer, "job"),
+				ready, w->report);
 		else if (refusal)
 			ctl_refused(ctl, r, ctl->refusal, &err);
 		fflush(stdout);
@@ -135,10 +135,10 @@ int cmd_wait(struct ctl *ctl, struct args *args)
 		ctl->deadline_ms = -1;
 	}
 	if (r == 0)
-		r = wait_ask(ctl, &w, p);
+		r = wait_send_calls(ctl, &w, p);
 	if (r != 0)
 		return r;
-	r = wait_take(ctl, &w, until && !strcmp(until, "ready"));
+	r = wait_receive(ctl, &w, until && !strcmp(until, "ready"));
 	if (ctl->json && (w.names.chosen || w.names.n != 1))
 		ctl_print_json(w.report, false);
 	else if (ctl->json && json_array_size(w.report) > 0)

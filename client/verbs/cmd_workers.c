@@ -50,7 +50,7 @@ int workers_stop(struct ctl *ctl, const char *text, int64_t grace_ms, bool again
 }
 
 /* Whether set is one number. */
-static bool single(const char *set, int *ret)
+static bool parse_single(const char *set, int *ret)
 {
 	uint64_t v;
 
@@ -68,9 +68,9 @@ int workers_one(struct ctl *ctl, const struct address *a, char **ret_role, int *
 	int rank, r;
 	size_t i;
 
-	if (role && !single(a->indexes, ret_index))
+	if (role && !parse_single(a->indexes, ret_index))
 		return ctl_usage(ctl, "expected one worker, JOB/%s:INDEX", role);
-	if (!role && !single(a->ranks, &rank))
+	if (!role && !parse_single(a->ranks, &rank))
 		return ctl_usage(ctl, "expected one worker, JOB/ROLE:INDEX or JOB/RANK");
 	if (!role) {
 		r = job_status(ctl, a->job, false, &job);
@@ -112,7 +112,7 @@ int cmd_add(struct ctl *ctl, struct args *args)
 
 	if (address_parse(args->argv[0], &a, &err) < 0)
 		return ctl_usage(ctl, "%s", err.text);
-	if (!a.role || (a.indexes && !single(a.indexes, &index)))
+	if (!a.role || (a.indexes && !parse_single(a.indexes, &index)))
 		return ctl_usage(
 			ctl, "expected JOB/ROLE or JOB/ROLE:INDEX, got \"%s\"", args->argv[0]);
 	p = ctl_with(ctl_job(a.job), "role", json_string(a.role));

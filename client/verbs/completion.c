@@ -66,7 +66,7 @@ static const char *kind_of(const struct verb *v)
 
 /* text in single quotes, which is correct in all three shells if it has no quote and no backslash.
  */
-static void quoted(FILE *f, const char *text)
+static void write_quoted(FILE *f, const char *text)
 {
 	fputc('\'', f);
 	for (; *text; text++) {
@@ -370,7 +370,7 @@ static void fish_option(FILE *f, const struct verb *v, const struct arg_option *
 	else if (o->value)
 		fputs(" -x", f);
 	fputs(" -d ", f);
-	quoted(f, o->help);
+	write_quoted(f, o->help);
 	fputc('\n', f);
 }
 
@@ -390,7 +390,7 @@ static void fish_offer(FILE *f, const struct verb *v)
 		fputs("__fish_use_subcommand", f);
 	}
 	fprintf(f, " -a %s -d ", v->name);
-	quoted(f, v->help);
+	write_quoted(f, v->help);
 	fputc('\n', f);
 }
 

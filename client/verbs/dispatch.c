@@ -12,7 +12,7 @@
 
 /* The verb that the user probably meant. NULL if that verb ends something, since users follow hints
  * without a second thought. */
-static const struct verb *like(const struct verb *table, const char *word)
+static const struct verb *find_similar(const struct verb *table, const char *word)
 {
 	const struct verb *found = NULL;
 	size_t best = similar_limit(word) + 1;
@@ -33,7 +33,7 @@ static const struct verb *like(const struct verb *table, const char *word)
 int dispatch_unknown(struct ctl *ctl, const struct verb *table, const char *word)
 {
 	const char *group = ctl->verb && ctl->verb->flags & VERB_GROUP ? ctl->verb->path : NULL;
-	const struct verb *v = like(table, word);
+	const struct verb *v = find_similar(table, word);
 
 	if (v)
 		return ctl_usage(ctl, "there is no verb \"%s%s%s\"; did you mean \"%s\"?",
@@ -62,7 +62,7 @@ static bool has_option(const struct verb *v, const char *name)
 }
 
 /* The output of verbs that only look, and end. */
-static bool paged(const struct ctl *ctl, const struct args *args)
+static bool wants_pager(const struct ctl *ctl, const struct args *args)
 {
 	if (!(ctl->verb->flags & VERB_PAGED) || ctl->json || args_has(args, "no-pager"))
 		return false;
@@ -96,7 +96,7 @@ static int run_verb(struct ctl *ctl, struct args *args)
 		return ctl_usage(ctl, "%s needs %s", v->path, v->synopsis);
 	if (v->most != MANY && args->argc > v->most)
 		return ctl_usage(ctl, "unexpected argument \"%s\"", args->argv[v->most]);
-	if (paged(ctl, args))
+	if (wants_pager(ctl, args))
 		pager_begin(ctl->utf8);
 	return v->run(ctl, args);
 }
