@@ -79,8 +79,8 @@ static bool is_of_role(const json_t *worker, const char *role)
 	return !role || (name && !strcmp(name, role));
 }
 
-/* Adds to ret the ranks of the workers of role (NULL: of all) whose number by key is in want (NULL:
- * all), and adds these numbers to present. */
+/* Adds to found the ranks of the workers of role (NULL: of all) whose number by key is in want
+ * (NULL: all), and adds these numbers to present. */
 static int add_ranks_of_workers(const json_t *workers, const char *role, const char *key,
 	const struct ranks *want, struct ranks *found, struct ranks *present)
 {
@@ -100,7 +100,8 @@ static int add_ranks_of_workers(const json_t *workers, const char *role, const c
 	return 0;
 }
 
-/* The same of workers of all hosts of a group, whose roles say where they are. */
+/* As above by index, for the workers of all hosts of a group: those of a role on one host have
+ * consecutive ranks and indexes. */
 static int add_ranks_of_hosts(const json_t *hosts, const char *role, const struct ranks *want,
 	struct ranks *found, struct ranks *present)
 {

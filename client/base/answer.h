@@ -12,6 +12,6 @@
 
 #include <jansson.h>
 
-/* method with its interface. 0, or -EBADMSG with err. Unknown members of a newer service are let
- * pass. */
+/* method: the full name, "io.elasticd.Manager.Status". Returns 0, or -EBADMSG with err. Lets
+ * unknown members pass, which a newer service may add. */
 _must_check_ int answer_check(const char *method, const json_t *parameters, struct error *err);

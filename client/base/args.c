@@ -98,7 +98,9 @@ static int explain_getopt(const struct args *a, char **argv, int c, struct error
 	return refuse_unknown(a, word, err);
 }
 
-/* Adds a value of o to a; returns false if there are too many. */
+/* Keeps the value of an option that may be given several times. Returns false if there are too
+ * many.
+ */
 static bool add_to_many(struct args *a, const struct arg_option *o)
 {
 	size_t n = o->value ? strlen(o->value) : 0;

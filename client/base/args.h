@@ -55,9 +55,10 @@ const char *args_nth(const struct args *a, const char *name, int n);
 /* Sets an option that another parser found: o is a row of one of a's tables, value is borrowed. */
 void args_set(struct args *a, const struct arg_option *o, const char *value);
 
-/* A number at least min; def where it was not given. Returns 0 or -EINVAL with err. */
+/* Reads a number of at least min into value, which stays as it is where the option was not given.
+ * Returns 0 or -EINVAL with err. */
 _must_check_ int args_int(
 	const struct args *a, const char *name, int64_t min, int64_t *value, struct error *err);
-/* A duration ("10s"), or seconds as a bare number. */
+/* As args_int(), for a duration ("10s"), or seconds as a bare number. */
 _must_check_ int args_duration(
 	const struct args *a, const char *name, int64_t *ret_ms, struct error *err);

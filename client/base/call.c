@@ -22,7 +22,7 @@
 
 #define INTERFACE "io.elasticd.Manager."
 #define OURS "io.elasticd."
-/* How long a verb waits before it says so, and how often. */
+/* After how long a verb shows for what it waits, and how often it draws that again. */
 enum { WAITING_MS = 1000 };
 
 #define SYSTEM_SOCKET "/run/elasticd/control.sock"
@@ -300,7 +300,9 @@ void ctl_waiting(struct ctl *ctl, const char *fmt, ...)
 		ctl->waiting_ms = ctl_now_ms();
 }
 
-/* Draws the line if it is time to, and returns after how long it is again; -1: there is none. */
+/* Draws the line if it is due. Returns the milliseconds until it is due again; -1: there is no
+ * line.
+ */
 static int64_t draw_waiting(struct ctl *ctl)
 {
 	int64_t now_ms = ctl_now_ms(), next_ms = ctl->waiting_ms + WAITING_MS;

@@ -15,7 +15,8 @@
 #include <sys/ioctl.h>
 #include <time.h>
 
-/* Sets a UTF-8 locale, to measure widths, whatever the user's is; messages stay English. */
+/* Sets a UTF-8 locale, to measure widths, whatever the user's is; messages stay English. Returns
+ * whether the user's is UTF-8. */
 static bool init_locale(void)
 {
 	bool utf8;
@@ -64,7 +65,8 @@ static int init_trusted(struct ctl *ctl, const struct args *args)
 	return 0;
 }
 
-/* The host that is meant; a socket that is named without one is on this host. */
+/* Takes the host from --host or ELASTICD_HOST. A socket that --socket names without --host is on
+ * this host. */
 static int init_remote(struct ctl *ctl, const struct args *args)
 {
 	const char *named = args_get(args, "host"), *host = named;
@@ -76,7 +78,8 @@ static int init_remote(struct ctl *ctl, const struct args *args)
 	if (!host || !*host)
 		return 0;
 	if (flags & VERB_HERE) {
-		/* The others of them do without elasticd. */
+		/* ELASTICD_HOST does not concern verbs that need no elasticd, nor the hidden ones.
+		 */
 		if (!named && (!(flags & VERB_DAEMON) || flags & VERB_HIDDEN))
 			return 0;
 		return ctl_usage(ctl, "%s is for this host alone: it does not go with %s",

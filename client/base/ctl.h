@@ -76,7 +76,7 @@ void ctl_say(const struct ctl *ctl, const char *fmt, ...) __attribute__((format(
 /* Connects to elasticd, or says in err why not: see varlink_socket_connect(). A connection to
  * another host may still fail later. */
 _must_check_ int ctl_open(struct ctl *ctl, struct varlink_sync **ret, struct error *err);
-/* The same; ret is a connected socket, owned. */
+/* As ctl_open(), but returns the connected socket, owned. */
 _must_check_ int ctl_open_fd(struct ctl *ctl, int *ret, struct error *err);
 
 /* Opens a connection to elasticd; it gives up at the deadline. */
@@ -112,9 +112,9 @@ int ctl_cannot_connect(const struct ctl *ctl, int r, const struct error *err);
 void ctl_explain_break(const struct ctl *ctl, const char *why, struct error *err);
 
 /*
- * The verb waits for that: "digits to end". Calls that take longer than a second from the first one
- * of these on show it in a line on standard error, if that is a terminal, with the time, and remove
- * it before they return.
+ * Says for what the verb waits: "digits to end". A call that is not answered a second after the
+ * first ctl_waiting() shows it, with the time that has passed, in a line on standard error if that
+ * is a terminal, and removes the line before it returns.
  */
 void ctl_waiting(struct ctl *ctl, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

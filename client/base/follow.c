@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-/* Lines and events come on two connections: an event waits so long for earlier lines. */
+/* Lines and events come on two connections. An event is held back until no line has come for
+ * QUIET_MS, at most for HELD_MAX_MS, so that earlier lines come first. */
 enum { QUIET_MS = 60, HELD_MAX_MS = 500 };
 
 struct follow {

@@ -57,7 +57,7 @@ int job_exit_status(const json_t *job)
 	const json_t *verdict = json_object_get(job, "verdict");
 	int64_t status = json_is_object(verdict) ? get_int(verdict, "exit_status") : CTL_FAILED;
 
-	/* Of a greater number a shell would see the last bits, which may say that all went well. */
+	/* A shell sees the last eight bits alone, which may be 0 in a greater number. */
 	return status >= 0 && status <= UINT8_MAX ? (int)status : CTL_FAILED;
 }
 
@@ -134,7 +134,8 @@ int job_status(struct ctl *ctl, const char *name, bool live, json_t **ret)
 /* Says how far a job has got: "digits: stopping, 3 of 8 workers are left". */
 static void show_waiting(struct ctl *ctl, const json_t *job)
 {
-	const char *name = get_text(job, "name"), *state = get_text(job, "state");
+	const char *name = json_get_string(job, "name", "?"),
+		   *state = json_get_string(job, "state", "?");
 	const char *reason = get_text(job, "reason");
 	const json_t *workers = json_object_get(job, "workers");
 	json_t *worker;
@@ -144,11 +145,11 @@ static void show_waiting(struct ctl *ctl, const json_t *job)
 	json_array_foreach (workers, i, worker)
 		left += has_value(worker, "pid") && !has_value(worker, "ended_us");
 	if (job_in(job, "stopping"))
-		ctl_waiting(ctl, "%s: stopping, %d of %zu workers are left", name ? name : "?",
-			left, json_array_size(workers));
+		ctl_waiting(ctl, "%s: stopping, %d of %zu workers are left", name, left,
+			json_array_size(workers));
 	else
-		ctl_waiting(ctl, "%s: %s%s%s", name ? name : "?", state ? state : "?",
-			reason ? ", " : "", reason ? reason : "");
+		ctl_waiting(
+			ctl, "%s: %s%s%s", name, state, reason ? ", " : "", reason ? reason : "");
 }
 
 int job_wait(struct ctl *ctl, const char *name, job_test_fn test, void *arg, json_t **ret)

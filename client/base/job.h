@@ -10,7 +10,7 @@
 bool job_ended(const json_t *job);
 bool job_in(const json_t *job, const char *state);
 
-/* Whether it runs, and what its specification waits for (ready) has not come yet. */
+/* Whether the job runs, but is not ready yet (`ready` of its specification). */
 bool job_unready(const json_t *job);
 
 /* The time when the job entered its state, as far as the job says; 0 when unknown. */

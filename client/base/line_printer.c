@@ -3,6 +3,7 @@
 
 #include "client/output/time_text.h"
 #include "common/text/base64.h"
+#include "common/text/json.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -42,9 +43,9 @@ static FILE *file_of(const struct line_printer *p, bool is_err)
 	return is_err ? p->err : p->out;
 }
 
-/* The middle of the range that begins at *us, rounded to a unit that is not smaller than the range
- * where that is a second or less: so it is at most one unit off. Returns how many digits after the
- * point are left. */
+/* A line was written at some time in the range that begins at *us. Moves *us to the middle of the
+ * range, rounded to a power of ten that is not smaller than the range, or to a second. Returns how
+ * many digits after the point are known. */
 static int round_to_known(int64_t *us, int64_t range_us)
 {
 	int64_t unit = 1;
@@ -91,7 +92,7 @@ static void write_time(const struct line_printer *p, const json_t *line, FILE *f
 
 static void write_head(const struct line_printer *p, const json_t *line, bool is_err)
 {
-	const char *role = get_text(line, "role");
+	const char *role = json_get_string(line, "role", "worker");
 	int rank = (int)get_int(line, "rank");
 	int index = json_object_get(line, "index") ? (int)get_int(line, "index") : rank;
 	bool color = is_err ? p->color_err : p->color_out;
@@ -99,8 +100,8 @@ static void write_head(const struct line_printer *p, const json_t *line, bool is
 
 	write_time(p, line, f);
 	if (p->prefix)
-		fprintf(f, "%s[%s:%d%s]%s ", color ? color_rank(rank) : "", role ? role : "worker",
-			index, is_err ? " err" : "", color ? COLOR_OFF : "");
+		fprintf(f, "%s[%s:%d%s]%s ", color ? color_rank(rank) : "", role, index,
+			is_err ? " err" : "", color ? COLOR_OFF : "");
 }
 
 void line_printer_break(struct line_printer *p)

@@ -5,6 +5,7 @@
 #include "client/output/time_text.h"
 #include "common/base/cleanup.h"
 #include "common/base/memstream.h"
+#include "common/text/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,14 +22,14 @@ const json_t *preemption_of(const json_t *job)
 
 char *preemption_who(const json_t *p, int64_t now_us)
 {
-	const char *source = get_text(p, "source"), *reason = get_text(p, "reason");
+	const char *source = json_get_string(p, "source", "?"), *reason = get_text(p, "reason");
 	int more = (int)get_int(p, "notices") - 1;
 	char ago[TIME_TEXT_MAX], others[32] = "";
 	char *text = NULL;
 
 	if (more > 0)
 		snprintf(others, sizeof(others), " (%d more since)", more);
-	if (asprintf(&text, "%s, %s%s%s%s", source ? source : "?",
+	if (asprintf(&text, "%s, %s%s%s%s", source,
 		    time_text_ago(now_us, get_int(p, "time_us"), ago), others,
 		    reason && *reason ? ": " : "", reason ? reason : "") < 0)
 		return NULL;

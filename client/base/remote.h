@@ -17,9 +17,9 @@
 enum { REMOTE_SAID_MAX = 512, REMOTE_CHILDREN = 16 };
 
 struct remote {
-	char *host;			 /* NULL: elasticd is on this host */
-	char *command;			 /* for the shell there */
-	int said;			 /* what all ssh have said; -1 before the first one */
+	char *host;    /* NULL: elasticd is on this host */
+	char *command; /* for the shell there */
+	int said;      /* a file of what all ssh wrote to standard error; -1 before the first */
 	pid_t children[REMOTE_CHILDREN]; /* that are not reaped yet; 0: none */
 };
 
@@ -33,6 +33,6 @@ void remote_fini(struct remote *r);
  * remote_said() knows why. */
 _must_check_ int remote_connect(struct remote *r, int *ret, struct error *err);
 
-/* The last line that an ssh has said, or false. Call it when the connection is at its end: then
- * that ssh has said everything. */
+/* The last line that an ssh wrote to standard error, or false. Call it at the end of the
+ * connection, when that ssh has written all. */
 bool remote_said(const struct remote *r, char text[REMOTE_SAID_MAX]);

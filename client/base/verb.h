@@ -11,9 +11,9 @@ struct ctl;
 enum verb_words {
 	WORDS_NONE,
 	WORDS_JOBS,	   /* names of jobs */
-	WORDS_ACTIVE,	   /* names of jobs that go on */
-	WORDS_WORKERS,	   /* the same, with workers after a slash */
-	WORDS_ANY_WORKERS, /* the same of jobs that have ended, too */
+	WORDS_ACTIVE,	   /* names of active jobs */
+	WORDS_WORKERS,	   /* names of active jobs, with workers after a slash */
+	WORDS_ANY_WORKERS, /* as above, and of jobs that have ended */
 	WORDS_COMMAND,	   /* a program and its arguments */
 	WORDS_FILES,
 	WORDS_RUNS, /* names of jobs, or files */

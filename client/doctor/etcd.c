@@ -52,7 +52,7 @@ static const char *why_failed(const char *endpoint, const struct etcd_wait *w)
 									      : w->text + len + 2;
 }
 
-/* other: an endpoint of the cluster that most endpoints should be of. */
+/* other: the first endpoint that works, whose cluster all should be of. others: there is one. */
 static void report_endpoint(struct doctor *d, const char *endpoint, const struct etcd_wait *w,
 	const struct etcd_wait *other, bool others)
 {

@@ -71,7 +71,7 @@ static json_t *hosts_of(const struct meeting *m)
 	return list;
 }
 
-/* Everybody is here, or time is over. */
+/* All hosts are here, or the time is up. */
 static void meeting_close(void *arg)
 {
 	struct meeting *m = arg;

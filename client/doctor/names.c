@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Which of an endpoint's addresses are this host's. */
+/* Whether one of an endpoint's addresses is this host's, or leads each host to itself. */
 struct where {
 	bool here, loopback;
 };
@@ -25,7 +25,7 @@ static struct where where_of(const struct doctor_addresses *a)
 	return w;
 }
 
-/* Keeps the first one that has addresses. */
+/* Reports the addresses of an endpoint. The first endpoint that has any becomes d->endpoint. */
 static bool look_up_endpoint(struct doctor *d, const char *text, int port, struct where *ret_where)
 {
 	struct doctor_addresses a;
@@ -86,7 +86,8 @@ static void check_endpoint(struct doctor *d)
 			"not an address of this host, which has node rank 0");
 }
 
-/* The address that was given, or the one from which this host reaches the endpoint. */
+/* Reports the address under which others reach this host: the one that was given, or the one from
+ * which this host reaches the endpoint. */
 static void check_address(struct doctor *d)
 {
 	_cleanup_free_ char *given = NULL;

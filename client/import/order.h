@@ -13,7 +13,8 @@
 
 /* x of [program:x], [eventlistener:x] or [fcgi-program:x], borrowed; NULL: it is no program. */
 const char *order_program(const struct section *s);
-/* Others than [program:x] need supervisord's events, or a socket that it opens. */
+/* Whether s is a [program:x]. The other kinds need supervisord's events, or a socket that
+ * supervisord opens. */
 bool order_goes_alone(const struct section *s);
 /* The job of a program: its name may have fewer characters. Owned; NULL without memory. */
 char *order_job_name(const char *program);

@@ -123,7 +123,7 @@ static char *program_text(struct program *p, struct section_key *k, int i)
 	return text;
 }
 
-/* The same for all processes. */
+/* The value that all processes share; a problem where the first two differ. Owned. */
 static char *program_one(struct program *p, struct section_key *k)
 {
 	bool again = !k || k->used;

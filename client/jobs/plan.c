@@ -202,8 +202,8 @@ static size_t plan_circle(const struct plan *p, size_t at, struct error *err)
 	return (size_t)(best - p->steps);
 }
 
-/* After a boot a job that needs none of the others is started first, and else all but one of them
- * and those that need it. */
+/* Breaks a circle after a boot: a job that needs none of the others is started first; where each
+ * needs another one, this one is not started, nor are those that need it. */
 static int plan_break(const struct plan_input *in, const struct plan *p, size_t at,
 	struct plan_step *step, struct error *err)
 {

@@ -10,7 +10,7 @@
 
 /*
  * --nnodes=auto: Slurm says all that several hosts need to meet; PMI and Open MPI say how many
- * there are, and which this one is. Flags and job files hold over all of it.
+ * there are, and which this one is. Flags and job files take precedence.
  */
 
 static const struct mpi {

@@ -243,7 +243,8 @@ static int set_stop_timeout(struct launch_state *s)
 	return launch_set(s, "stop", "timeout", json_string(buf));
 }
 
-/* Sets where the workers start: "run" uses the caller's own directory, a daemon has to be told. */
+/* Sets where the workers start: "run" uses the caller's own directory, an elasticd needs its name.
+ */
 static int set_directory(struct launch_state *s)
 {
 	_cleanup_free_ char *cwd = NULL;

@@ -10,8 +10,8 @@
 
 /*
  * The flags that say how many hosts there are and where they meet. On one host they name what
- * workers find in MASTER_ADDR and MASTER_PORT; with more they become the section `rendezvous`. Only
- * when all flags were read is the number of hosts known, so each flag checks its form alone.
+ * workers find in MASTER_ADDR and MASTER_PORT; with more they become the section `rendezvous`. The
+ * number of hosts is known only when all flags were read, so each flag checks its form alone.
  */
 
 /* "N" or "MIN:MAX" with 0 < MIN <= MAX, or "auto". */

@@ -181,14 +181,14 @@ json_t *launch_role_object(const struct launch_state *s, enum launch_id id);
 /* The absolute path of path below dir (NULL: the current directory). Returns owned, or NULL. */
 char *launch_absolute(const char *dir, const char *path);
 
-/* rendezvous.c, conf.c: where hosts meet. launch_conf() sets what --rdzv-conf says for so many
- * hosts. */
+/* rendezvous.c: sets where hosts meet, when all flags were read. */
 int launch_rendezvous(struct launch_state *s);
-/* auto.c: reads how many hosts there are from a step of Slurm, or PMI or Open MPI; then adds what
- * these say besides, and nothing else does. */
-int launch_auto(struct launch_state *s);
-int launch_auto_complete(struct launch_state *s);
+/* conf.c: sets what --rdzv-conf says for so many hosts. */
 int launch_conf(struct launch_state *s, int hosts);
+/* auto.c: reads how many hosts there are from a step of Slurm, or from PMI or Open MPI. */
+int launch_auto(struct launch_state *s);
+/* Adds what else these say, where neither a flag nor the job file has set it. */
+int launch_auto_complete(struct launch_state *s);
 
 /* command.c: what several flags decide together: the command, variables, prefix. */
 int launch_finish(struct launch_state *s);

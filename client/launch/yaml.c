@@ -72,7 +72,7 @@ static char byte_at(const struct loader *l, const yaml_mark_t *mark)
 	return 0;
 }
 
-/* Of a character that is out of place libyaml says no more than that. */
+/* libyaml says of a character that is out of place no more than that: names the character. */
 static int loader_token_error(struct loader *l, const yaml_mark_t *mark, const char *problem)
 {
 	char c = strcmp(problem, "found character that cannot start any token") ? 0

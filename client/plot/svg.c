@@ -96,8 +96,8 @@ static void write_summary(const struct svg *s)
 	fprintf(s->f, " \xc2\xb7 since %s", time_text_timestamp(p->from, stamp));
 }
 
-/* The lines of the box with the root cause, or with the verdict's message of a run that failed
- * without one. Returns how many there are; the text is borrowed until the plot ends. */
+/* The text of the root cause, or the verdict's message of a run that failed without one; borrowed
+ * from the plot, NULL for other runs. */
 static const char *cause_text(const struct plot *p)
 {
 	if (p->root.worker)

@@ -83,7 +83,7 @@ void queue_print_outcome(const struct ctl *ctl, const json_t *outcome)
 	struct error err = { 0 };
 
 	error_set(&err, -EREMOTEIO, "task %" PRId64 " %s: %s", get_int(outcome, "task"),
-		get_text(outcome, "state") ? get_text(outcome, "state") : "?", text ? text : "?");
+		json_get_string(outcome, "state", "?"), text ? text : "?");
 	/* An Outcome has its error in the same member as QueueFailed. */
 	ctl_refused(ctl, 0, outcome, &err);
 }

@@ -51,7 +51,7 @@ json_t *queue_deadline(const struct queue_client *q, json_t *p, const char *key)
 _must_check_ int queue_call(
 	struct queue_client *q, const char *method, json_t *parameters, json_t **ret);
 
-/* The same as ctl_try(). */
+/* As queue_call(), with errors as in ctl_try(). */
 _must_check_ int queue_try(struct queue_client *q, const char *method, json_t *parameters,
 	json_t **ret, char **ret_error, struct error *err);
 

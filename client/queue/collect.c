@@ -94,7 +94,7 @@ static void no_memory(struct collect *c)
 	submit_fail(c->s, CTL_FAILED, "out of memory");
 }
 
-/* One line. False without memory. */
+/* Prints an outcome on one line. False without memory. */
 static bool print_outcome(struct collect *c, const json_t *outcome)
 {
 	const char *state = get_text(outcome, "state");

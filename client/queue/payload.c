@@ -225,11 +225,12 @@ char *payload_result(const json_t *outcome, size_t *ret_len)
 
 char *payload_error(const json_t *error)
 {
-	const char *code = get_text(error, "code"), *message = get_text(error, "message");
+	const char *code = json_get_string(error, "code", ""),
+		   *message = get_text(error, "message");
 	const char *worker = get_text(error, "worker");
 	char *text = NULL;
 
-	if (asprintf(&text, "%s%s%s%s%s", code ? code : "", message && *message ? ": " : "",
+	if (asprintf(&text, "%s%s%s%s%s", code, message && *message ? ": " : "",
 		    message ? message : "", worker ? ", on " : "", worker ? worker : "") < 0)
 		return NULL;
 	return text;

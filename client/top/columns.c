@@ -21,7 +21,7 @@ const char *top_size(int64_t bytes, char buf[16])
 	return buf;
 }
 
-/* --- what sorts --- */
+/* --- values to sort by --- */
 
 static double number_or_none(const json_t *j, const char *key)
 {

@@ -64,7 +64,7 @@ void top_list_clear(struct top_list *l);
 
 /* Takes over an array of Jobs (by their runs) or Workers (borrowed). now_us is the time of day. */
 void top_list_take(struct top_list *l, const json_t *array, int64_t now_ms, int64_t now_us);
-/* The live answer about a job of the list; of another one it is dropped. */
+/* Takes the live answer about a job; drops that of a job that is not in the list. */
 void top_list_take_live(struct top_list *l, const json_t *job, int64_t now_ms, int64_t now_us);
 
 /* Finds the GPUs of all items in what elastic-agent --gpu-usage has answered. NULL: it has not. */
@@ -76,7 +76,7 @@ void top_list_arrange(struct top_list *l);
 void top_list_move(struct top_list *l, long delta);
 /* Makes the selected one visible in so many rows. */
 void top_list_scroll(struct top_list *l, size_t rows);
-/* NULL without one. */
+/* The selected item; NULL where none is shown. */
 struct top_item *top_list_selected(const struct top_list *l);
 struct top_item *top_list_find(const struct top_list *l, const char *id);
 

@@ -98,7 +98,7 @@ static void run_dirty(struct run *r)
 	(void)!loop_defer(r->loop, on_dirty, r);
 }
 
-/* Whether an answer can be used; tells people of errors if bad is set. */
+/* Whether an answer can be used. Shows an error to the user if bad is set. */
 static bool run_usable(
 	struct run *r, const char *method, const char *error, const json_t *p, bool bad)
 {

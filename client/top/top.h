@@ -44,7 +44,7 @@ enum top_do {
 struct top_target {
 	char *run, *name; /* name is for people: "job" or "job/role:index" */
 	int rank;	  /* -1: all */
-	int pid;	  /* of a worker that runs; 0 */
+	int pid;	  /* of a worker that runs, else 0 */
 };
 
 enum { TOP_LINES_MAX = 5000 };
@@ -92,7 +92,7 @@ void top_take_open(struct top *t, const json_t *job);
 
 /* An answer about GPUs (NULL: none came), for all items of the lists until the next one. */
 void top_take_gpus(struct top *t, const json_t *answer);
-/* The items of a list are others. */
+/* Looks the GPUs of all items up again, after a list got other items. */
 void top_find_gpus(struct top *t);
 
 /* Adds a line of logs (borrowed). */

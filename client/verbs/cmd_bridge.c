@@ -33,7 +33,7 @@ static bool way_read(struct way *w)
 }
 
 /* Writes what goes without waiting, so that a reader who is slow holds up only its own direction.
- * Returns whether somebody still reads. */
+ * Returns whether the reader is still there. */
 static bool way_write(struct way *w)
 {
 	size_t left = w->end - w->begin;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* doctor: reads the command line; the room client/doctor does the checks. */
 #include "client/base/ctl.h"
 #include "client/doctor/doctor.h"
 #include "client/verbs/command_line.h"
@@ -7,7 +8,7 @@
 
 #include <signal.h>
 
-/* How long one waits for other hosts, and for an elasticd that does not answer. */
+/* How long doctor waits for other hosts, and for an elasticd that does not answer. */
 enum { OTHERS_MS = 30000, DAEMON_MS = 5000 };
 
 int cmd_doctor(struct ctl *ctl, struct args *args)

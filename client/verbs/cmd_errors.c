@@ -6,18 +6,19 @@
 #include "client/verbs/verbs.h"
 #include "common/base/memstream.h"
 #include "common/base/printable.h"
+#include "common/text/json.h"
 #include "common/text/report.h"
 
 #include <string.h>
 
-/* A host that was not heard is named. */
+/* Names the hosts that were not heard. */
 static void print_note(struct ctl *ctl, const json_t *answer)
 {
 	if (has_value(answer, "note"))
 		ctl_error(ctl, 0, "%s", get_text(answer, "note"));
 }
 
-/* Without a failed worker; the run may have failed all the same. */
+/* Says that no worker failed, and how the run ended, which may have failed all the same. */
 static int print_none(struct ctl *ctl, const char *name, bool one_attempt)
 {
 	_cleanup_json_ json_t *job = NULL;
@@ -50,15 +51,14 @@ static void run_line(FILE *f, const char *label, const char *text)
 static void write_run(FILE *f, const char *name, const json_t *job, const json_t *failure)
 {
 	_cleanup_free_ char *verdict = has_value(job, "verdict") ? job_verdict_text(job) : NULL;
-	const char *run = get_text(job, "run"), *user = get_text(job, "user");
+	const char *run = json_get_string(job, "run", "?"), *user = get_text(job, "user");
 	const char *state = get_text(job, "state"), *reason = get_text(job, "reason");
 	int64_t began_us = get_int(job, has_value(job, "started_us") ? "started_us" : "created_us");
 	char text[512], took[TIME_TEXT_MAX], stamp[TIME_TEXT_MAX];
 
 	fputs("Run:\n", f);
-	snprintf(text, sizeof(text), "%.200s, as %.64s, failed %s after its start at %s",
-		run ? run : "?", user ? user : "?",
-		time_text_since(get_int(failure, "time_us"), began_us, took),
+	snprintf(text, sizeof(text), "%.200s, as %.64s, failed %s after its start at %s", run,
+		user ? user : "?", time_text_since(get_int(failure, "time_us"), began_us, took),
 		time_text_timestamp(began_us, stamp));
 	run_line(f, "run", text);
 	run_line(f, "command", get_text(job, "command"));

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* list: the table of jobs. */
 #include "client/base/job.h"
 #include "client/output/time_text.h"
 #include "client/verbs/listing.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* logs: the lines that workers wrote. */
 #include "client/base/address.h"
 #include "client/base/job.h"
 #include "client/base/line_printer.h"

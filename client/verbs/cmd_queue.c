@@ -3,6 +3,7 @@
 #include "client/queue/client.h"
 #include "client/queue/payload.h"
 #include "client/verbs/verbs.h"
+#include "common/text/json.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -171,10 +172,10 @@ int cmd_task_resource(struct ctl *ctl, struct args *args)
 static void print_failure(struct ctl *ctl, const json_t *answer)
 {
 	const json_t *error = json_object_get(answer, "error");
-	const char *code = get_text(error, "code"), *message = get_text(error, "message");
+	const char *code = json_get_string(error, "code", "?"),
+		   *message = get_text(error, "message");
 
-	ctl_error(ctl, 0, "%s: %s%s%s",
-		get_text(answer, "worker") ? get_text(answer, "worker") : "?", code ? code : "?",
+	ctl_error(ctl, 0, "%s: %s%s%s", json_get_string(answer, "worker", "?"), code,
 		message && *message ? ": " : "", message ? message : "");
 }
 

@@ -57,11 +57,12 @@ static void state_field(const struct ctl *ctl, const json_t *job)
 
 static void run_field(const struct ctl *ctl, const json_t *job)
 {
-	const char *user = get_text(job, "user"), *run = get_text(job, "run");
+	const char *user = json_get_string(job, "user", "?"),
+		   *run = json_get_string(job, "run", "?");
 	char text[512];
 
-	snprintf(text, sizeof(text), "%s, attempt %d, as %s", run ? run : "?",
-		(int)get_int(job, "attempt"), user ? user : "?");
+	snprintf(text, sizeof(text), "%s, attempt %d, as %s", run, (int)get_int(job, "attempt"),
+		user);
 	print_field(ctl, "Run", text, COLOR_NONE);
 }
 
@@ -221,8 +222,8 @@ static void clock_text(const json_t *host, char *text, size_t size)
 static void host_field(const struct ctl *ctl, const char *label, const json_t *host)
 {
 	int64_t first = get_int(host, "first_rank"), n = get_int(host, "workers");
-	const char *version = get_text(host, "version"), *name = get_text(host, "host");
-	const char *state = get_text(host, "state");
+	const char *version = get_text(host, "version"), *name = json_get_string(host, "host", "?");
+	const char *state = json_get_string(host, "state", "?");
 	char ranks[64] = "", heard[TIME_TEXT_MAX + 16] = "", took[TIME_TEXT_MAX], clock[64];
 	char rank[24] = "-", text[768];
 	char kept[TIME_TEXT_MAX + 32] = "";
@@ -241,9 +242,9 @@ static void host_field(const struct ctl *ctl, const char *label, const json_t *h
 		snprintf(kept, sizeof(kept), ", in quarantine until %s",
 			time_text_clock(get_int(host, "quarantine_us"), true, took));
 	clock_text(host, clock, sizeof(clock));
-	snprintf(text, sizeof(text), "%s %.255s: %s%s%s%s%s%s%s%.64s", rank, name ? name : "?",
-		ranks, state ? state : "?", json_get_bool(host, "leads", false) ? ", leads" : "",
-		kept, heard, clock, version ? ", version " : "", version ? version : "");
+	snprintf(text, sizeof(text), "%s %.255s: %s%s%s%s%s%s%s%.64s", rank, name, ranks, state,
+		json_get_bool(host, "leads", false) ? ", leads" : "", kept, heard, clock,
+		version ? ", version " : "", version ? version : "");
 	print_field(ctl, label, text, COLOR_NONE);
 }
 
@@ -282,7 +283,7 @@ static void agent_field(const struct ctl *ctl, const json_t *job, const char *pi
 
 static void print_head(const struct ctl *ctl, const json_t *job)
 {
-	const char *name = get_text(job, "name"), *command = get_text(job, "command");
+	const char *name = json_get_string(job, "name", "?"), *command = get_text(job, "command");
 	enum color c = color_state(get_text(job, "state"));
 	const char *reason = get_text(job, "reason");
 	const char *message = get_text(json_object_get(job, "verdict"), "message");
@@ -292,9 +293,8 @@ static void print_head(const struct ctl *ctl, const json_t *job)
 
 	if (asprintf(&line, "%s%s%s %s%s%s%s%s\n", ctl_color(ctl, c),
 		    ctl->utf8 ? "\xe2\x97\x8f" : "*", *ctl_color(ctl, c) ? COLOR_OFF : "",
-		    ctl_color(ctl, COLOR_BOLD), name ? name : "?",
-		    *ctl_color(ctl, COLOR_BOLD) ? COLOR_OFF : "", shown ? " - " : "",
-		    shown ? shown : "") >= 0)
+		    ctl_color(ctl, COLOR_BOLD), name, *ctl_color(ctl, COLOR_BOLD) ? COLOR_OFF : "",
+		    shown ? " - " : "", shown ? shown : "") >= 0)
 		wrap_print(stdout, line, WRAP_OWN, ctl->columns);
 	state_field(ctl, job);
 	/* The verdict says it where it is the same. */
@@ -343,11 +343,11 @@ static void life_cells(struct table *t, const json_t *worker)
 
 static void who_cells(struct table *t, const json_t *worker)
 {
-	const char *role = get_text(worker, "role");
+	const char *role = json_get_string(worker, "role", "worker");
 
 	table_cellf(t, COLOR_NONE, "%d", (int)get_int(worker, "rank"));
-	table_cellf(t, COLOR_NONE, "%s:%d%s%s", role ? role : "worker",
-		(int)get_int(worker, "index"), get_true(worker, "leader") ? " (leader)" : "",
+	table_cellf(t, COLOR_NONE, "%s:%d%s%s", role, (int)get_int(worker, "index"),
+		get_true(worker, "leader") ? " (leader)" : "",
 		get_true(worker, "extra") ? " (extra)" : "");
 }
 
@@ -483,7 +483,8 @@ static void workers_table(
 	table_print(t, stdout, &style);
 }
 
-/* Gets a job; prints an error and returns 4 if it does not exist. */
+/* Gets a job with its live figures; prints an error, and returns CTL_NO_JOB if it does not exist.
+ */
 static int fetch_job(struct ctl *ctl, const char *name, json_t **ret)
 {
 	_cleanup_json_ json_t *answer = NULL;

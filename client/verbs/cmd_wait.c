@@ -7,6 +7,7 @@
 #include "client/verbs/verbs.h"
 #include "common/base/memstream.h"
 #include "common/base/printable.h"
+#include "common/text/json.h"
 
 #include <string.h>
 
@@ -68,8 +69,7 @@ static int wait_report(struct ctl *ctl, const char *name, json_t *job, bool read
 
 	json_array_append(report, job);
 	if (!job_ended(job)) {
-		ctl_say(ctl, "%s is %s%s", name,
-			get_text(job, "state") ? get_text(job, "state") : "?",
+		ctl_say(ctl, "%s is %s%s", name, json_get_string(job, "state", "?"),
 			ready ? ", and ready" : "");
 		return 0;
 	}
@@ -151,8 +151,7 @@ static void event_write(
 {
 	const char *job = get_text(event, "job"), *name = get_text(event, "event");
 	const char *off = ctl->color_out ? COLOR_OFF : "";
-	_cleanup_free_ char *text =
-		printable_dup(get_text(event, "text") ? get_text(event, "text") : "");
+	_cleanup_free_ char *text = printable_dup(json_get_string(event, "text", ""));
 	char stamp[TIME_TEXT_MAX];
 	int rank = (int)get_int(event, "rank");
 

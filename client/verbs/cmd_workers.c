@@ -6,6 +6,7 @@
 #include "client/verbs/verbs.h"
 #include "client/verbs/workers.h"
 #include "common/base/scan.h"
+#include "common/text/json.h"
 
 #include <string.h>
 
@@ -168,10 +169,9 @@ static void results_table(const struct ctl *ctl, const json_t *results)
 	if (!t)
 		return;
 	json_array_foreach (results, i, result) {
-		const char *role = get_text(result, "role");
+		const char *role = json_get_string(result, "role", "?");
 
-		table_cellf(
-			t, COLOR_NONE, "%s:%d", role ? role : "?", (int)get_int(result, "index"));
+		table_cellf(t, COLOR_NONE, "%s:%d", role, (int)get_int(result, "index"));
 		table_cellf(t, COLOR_NONE, "%d", (int)get_int(result, "rank"));
 		job_exit_short(json_object_get(result, "exit"), end);
 		table_cell(t, *end ? COLOR_NONE : COLOR_DIM, *end ? end : "-");
