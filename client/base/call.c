@@ -62,7 +62,7 @@ static int status_of_failure(const struct ctl *ctl, int status)
 	return ctl->verdict_status && status != CTL_TIMED_OUT ? CTL_FAILED : status;
 }
 
-static int timed_out(const struct ctl *ctl)
+int ctl_timed_out(const struct ctl *ctl)
 {
 	return ctl_error(ctl, CTL_TIMED_OUT, "timed out after %g s", ctl->timeout_ms / 1000.0);
 }
@@ -353,7 +353,7 @@ static int wait_input(struct ctl *ctl, struct varlink_sync *link)
 		if (r == 1)
 			return 0;
 		if (r == 0)
-			return timed_out(ctl);
+			return ctl_timed_out(ctl);
 		if (r != -EINTR)
 			return report_break(ctl, strerror(-r));
 	}

@@ -65,6 +65,9 @@ void ctl_fini(struct ctl *ctl);
  */
 int ctl_error(const struct ctl *ctl, int status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* Prints that --timeout is over. Returns CTL_TIMED_OUT. */
+int ctl_timed_out(const struct ctl *ctl);
+
 /* As ctl_error(), for wrong usage: also prints the verb's synopsis. */
 int ctl_usage(const struct ctl *ctl, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Prints all that is wrong with a job file: lines, NULL-ended. Returns CTL_USAGE for every verb,

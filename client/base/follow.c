@@ -149,8 +149,7 @@ static int show_run(struct follow *f)
 		if (mask == 0 && ctl_interrupted())
 			return 128 + ctl_interrupted();
 		if (mask == 0 && ctl_left_ms(f->ctl) == 0)
-			return ctl_error(f->ctl, CTL_TIMED_OUT, "timed out after %g s",
-				f->ctl->timeout_ms / 1000.0);
+			return ctl_timed_out(f->ctl);
 		if (mask & 1)
 			r = read_answer(f, &f->logs);
 		if (r == 0 && mask & 2)

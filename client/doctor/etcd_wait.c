@@ -11,7 +11,6 @@ static void keep_entries(struct etcd_wait *w, const struct etcd_result *first)
 	if (!first->n)
 		return;
 	w->value = strndup(first->entries[0].value, first->entries[0].len);
-	w->revision = first->entries[0].mod_revision;
 }
 
 void etcd_wait_answer(void *arg, const struct etcd_answer *a)

@@ -15,9 +15,8 @@ struct etcd_wait {
 	char version[32];
 	bool no_space, corrupt;
 	int64_t lease;
-	size_t n;	  /* entries of the first result */
-	char *value;	  /* of the first of them, owned */
-	int64_t revision; /* that one's */
+	size_t n;    /* entries of the first result */
+	char *value; /* of the first of them, owned */
 };
 
 /* For the functions of common/etcd/etcd.h; arg is a struct etcd_wait whose loop is set. */

@@ -527,7 +527,9 @@ static void on_deadline(void *arg)
 {
 	struct submit *s = arg;
 
-	submit_message(s, "timed out after %g s", s->ctl->timeout_ms / 1000.0);
+	if (s->view)
+		progress_view_clear(s->view);
+	ctl_timed_out(s->ctl);
 	if (!s->interrupted)
 		interrupt(s, CTL_TIMED_OUT);
 }

@@ -116,11 +116,6 @@ static void state_cell(struct table *t, const struct top_item *item)
 		job_state_of(item));
 }
 
-static void attempt_cell(struct table *t, const struct top_item *item)
-{
-	number_cell(t, attempt_of(item));
-}
-
 static void restarts_cell(struct table *t, const struct top_item *item)
 {
 	int used = (int)get_int(item->of, "restarts"), max = (int)get_int(item->of, "max_restarts");
@@ -130,11 +125,6 @@ static void restarts_cell(struct table *t, const struct top_item *item)
 		table_cellf(t, c, "%d", used);
 	else
 		table_cellf(t, c, "%d/%d", used, max);
-}
-
-static void workers_cell(struct table *t, const struct top_item *item)
-{
-	number_cell(t, workers_of(item));
 }
 
 static void cpu_cell(struct table *t, const struct top_item *item)
@@ -151,26 +141,6 @@ static void size_cell(struct table *t, double bytes)
 
 	table_cell(t, bytes < 0 ? COLOR_DIM : COLOR_NONE,
 		bytes < 0 ? "-" : top_size((int64_t)bytes, text));
-}
-
-static void job_memory_cell(struct table *t, const struct top_item *item)
-{
-	size_cell(t, job_memory_of(item));
-}
-
-static void memory_cell(struct table *t, const struct top_item *item)
-{
-	size_cell(t, memory_of(item));
-}
-
-static void gpu_percent_cell(struct table *t, const struct top_item *item)
-{
-	number_cell(t, item->gpu_percent);
-}
-
-static void gpu_memory_cell(struct table *t, const struct top_item *item)
-{
-	size_cell(t, gpu_memory_of(item));
 }
 
 static void speed_of_cell(struct table *t, double per_s, bool slow)
@@ -222,11 +192,6 @@ static void worker_cell(struct table *t, const struct top_item *item)
 	table_cell(t, COLOR_BOLD, item->id);
 }
 
-static void rank_cell(struct table *t, const struct top_item *item)
-{
-	number_cell(t, rank_of(item));
-}
-
 static void pid_cell(struct table *t, const struct top_item *item)
 {
 	number_cell(t, has_value(item->of, "ended_us") ? -1 : pid_of(item));
@@ -246,11 +211,6 @@ static void worker_state_cell(struct table *t, const struct top_item *item)
 			get_true(item->of, "attached") ? " attached" : "");
 }
 
-static void step_cell(struct table *t, const struct top_item *item)
-{
-	number_cell(t, step_of(item));
-}
-
 static void last_cell(struct table *t, const struct top_item *item)
 {
 	const char *line = last_of(item);
@@ -264,16 +224,15 @@ static void last_cell(struct table *t, const struct top_item *item)
 const struct top_column top_job_columns[] = {
 	{ "JOB", TABLE_SHRINK, 0, NULL, name_of, name_cell },
 	{ "STATE", 0, 0, NULL, job_state_of, state_cell },
-	{ "ATT", TABLE_RIGHT | TABLE_DROP(6), TOP_FALLS, attempt_of, NULL, attempt_cell },
+	{ "ATT", TABLE_RIGHT | TABLE_DROP(6), TOP_FALLS, attempt_of, NULL, NULL },
 	{ "RST", TABLE_RIGHT | TABLE_DROP(5), TOP_FALLS, restarts_of, NULL, restarts_cell },
-	{ "RANKS", TABLE_RIGHT | TABLE_DROP(3), TOP_FALLS, workers_of, NULL, workers_cell },
+	{ "RANKS", TABLE_RIGHT | TABLE_DROP(3), TOP_FALLS, workers_of, NULL, NULL },
 	{ "CPU%", TABLE_RIGHT, TOP_RARE | TOP_FALLS | TOP_LIVE, cpu_of, NULL, cpu_cell },
-	{ "MEM", TABLE_RIGHT, TOP_RARE | TOP_FALLS | TOP_LIVE, job_memory_of, NULL,
-		job_memory_cell },
-	{ "GPU%", TABLE_RIGHT | TABLE_DROP(4), TOP_RARE | TOP_FALLS, gpu_percent_of, NULL,
-		gpu_percent_cell },
-	{ "GPUMEM", TABLE_RIGHT | TABLE_DROP(2), TOP_RARE | TOP_FALLS, gpu_memory_of, NULL,
-		gpu_memory_cell },
+	{ "MEM", TABLE_RIGHT, TOP_RARE | TOP_FALLS | TOP_LIVE | TOP_SIZE, job_memory_of, NULL,
+		NULL },
+	{ "GPU%", TABLE_RIGHT | TABLE_DROP(4), TOP_RARE | TOP_FALLS, gpu_percent_of, NULL, NULL },
+	{ "GPUMEM", TABLE_RIGHT | TABLE_DROP(2), TOP_RARE | TOP_FALLS | TOP_SIZE, gpu_memory_of,
+		NULL, NULL },
 	{ "STEPS/S", TABLE_RIGHT, TOP_RARE | TOP_FALLS | TOP_LIVE, job_speed_of, NULL,
 		job_speed_cell },
 	{ "BEATS", 0, TOP_RARE | TOP_FALLS, silent_of, NULL, silent_cell },
@@ -282,18 +241,27 @@ const struct top_column top_job_columns[] = {
 };
 
 const struct top_column top_worker_columns[] = {
-	{ "RANK", TABLE_RIGHT, 0, rank_of, NULL, rank_cell },
+	{ "RANK", TABLE_RIGHT, 0, rank_of, NULL, NULL },
 	{ "WORKER", 0, 0, NULL, id_of, worker_cell },
 	{ "STATE", TABLE_SHRINK, 0, NULL, state_of, worker_state_cell },
 	{ "PID", TABLE_RIGHT | TABLE_DROP(4), 0, pid_of, NULL, pid_cell },
 	{ "CPU%", TABLE_RIGHT, TOP_FALLS, cpu_of, NULL, cpu_cell },
-	{ "MEM", TABLE_RIGHT | TABLE_DROP(2), TOP_FALLS, memory_of, NULL, memory_cell },
-	{ "GPU%", TABLE_RIGHT | TABLE_DROP(5), TOP_RARE | TOP_FALLS, gpu_percent_of, NULL,
-		gpu_percent_cell },
-	{ "GPUMEM", TABLE_RIGHT | TABLE_DROP(1), TOP_RARE | TOP_FALLS, gpu_memory_of, NULL,
-		gpu_memory_cell },
-	{ "STEP", TABLE_RIGHT | TABLE_DROP(3), TOP_RARE | TOP_FALLS, step_of, NULL, step_cell },
+	{ "MEM", TABLE_RIGHT | TABLE_DROP(2), TOP_FALLS | TOP_SIZE, memory_of, NULL, NULL },
+	{ "GPU%", TABLE_RIGHT | TABLE_DROP(5), TOP_RARE | TOP_FALLS, gpu_percent_of, NULL, NULL },
+	{ "GPUMEM", TABLE_RIGHT | TABLE_DROP(1), TOP_RARE | TOP_FALLS | TOP_SIZE, gpu_memory_of,
+		NULL, NULL },
+	{ "STEP", TABLE_RIGHT | TABLE_DROP(3), TOP_RARE | TOP_FALLS, step_of, NULL, NULL },
 	{ "STEPS/S", TABLE_RIGHT, TOP_RARE | TOP_FALLS, speed_of, NULL, speed_cell },
 	{ "LAST LINE", 0, 0, NULL, last_of, last_cell },
 	{ NULL, 0, 0, NULL, NULL, NULL },
 };
+
+void top_column_cell(const struct top_column *column, struct table *t, const struct top_item *item)
+{
+	if (column->cell)
+		column->cell(t, item);
+	else if (column->flags & TOP_SIZE)
+		size_cell(t, column->number(item));
+	else
+		number_cell(t, column->number(item));
+}

@@ -2,6 +2,7 @@
 #include "client/top/list.h"
 
 #include "client/base/ctl.h"
+#include "client/top/columns.h"
 #include "common/base/memstream.h"
 
 #include <inttypes.h>
@@ -425,7 +426,7 @@ char *top_list_text(const struct top_list *l, const struct table_style *style)
 	for (size_t i = 0; i < l->n_shown; i++)
 		for (int c = 0; c < n; c++)
 			if (seen[c])
-				l->columns[c].cell(t, l->shown[i]);
+				top_column_cell(&l->columns[c], t, l->shown[i]);
 	table_print(t, f, style);
 	return memstream_end(f, &text);
 }

@@ -33,6 +33,7 @@ enum top_column_flags {
 	TOP_RARE = 1,  /* only shown if an item has a number >= 0 */
 	TOP_FALLS = 2, /* sorts the greatest first */
 	TOP_LIVE = 4,  /* of a job: known only from a live answer */
+	TOP_SIZE = 8,  /* a number of bytes */
 };
 
 struct top_column {
@@ -42,6 +43,7 @@ struct top_column {
 	/* One of them, to sort by. */
 	double (*number)(const struct top_item *item);
 	const char *(*text)(const struct top_item *item);
+	/* NULL: shows the number as it is. */
 	void (*cell)(struct table *t, const struct top_item *item);
 };
 

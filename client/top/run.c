@@ -608,6 +608,6 @@ int top_run(struct ctl *ctl, struct top *t, char *const *names, int n_names)
 	if (code < 0)
 		return ctl_error(ctl, CTL_FAILED, "%s", err.text[0] ? err.text : strerror(-code));
 	if (code == CTL_TIMED_OUT)
-		return ctl_error(ctl, code, "timed out after %g s", ctl->timeout_ms / 1000.0);
+		return ctl_timed_out(ctl);
 	return code;
 }

@@ -27,7 +27,6 @@ struct slot {
 	struct varlink_client *link;
 	struct work_program *program; /* runs, or has ended and is about to be reported */
 	int64_t lease;		      /* -1: it has none */
-	char label[ENTRY_MAX];	      /* "task 17", for messages */
 	bool cancelled;
 	bool over; /* it takes no more tasks */
 };
