@@ -6,6 +6,7 @@
 #include "client/base/job.h"
 #include "client/output/screen.h"
 #include "client/output/time_text.h"
+#include "common/base/clock.h"
 
 #include "common/base/paths.h"
 #include "common/base/printable.h"
@@ -297,7 +298,7 @@ void ctl_waiting(struct ctl *ctl, const char *fmt, ...)
 	vsnprintf(ctl->waiting, sizeof(ctl->waiting), fmt, ap);
 	va_end(ap);
 	if (!ctl->waiting_ms)
-		ctl->waiting_ms = ctl_now_ms();
+		ctl->waiting_ms = (int64_t)monotonic_ms();
 }
 
 /* Draws the line if it is due. Returns the milliseconds until it is due again; -1: there is no
@@ -305,7 +306,7 @@ void ctl_waiting(struct ctl *ctl, const char *fmt, ...)
  */
 static int64_t draw_waiting(struct ctl *ctl)
 {
-	int64_t now_ms = ctl_now_ms(), next_ms = ctl->waiting_ms + WAITING_MS;
+	int64_t now_ms = monotonic_ms(), next_ms = ctl->waiting_ms + WAITING_MS;
 	char line[224], took[TIME_TEXT_MAX];
 
 	if (!ctl->waiting[0])

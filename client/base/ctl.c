@@ -3,6 +3,7 @@
 
 #include "client/base/verb.h"
 #include "client/output/screen.h"
+#include "common/base/clock.h"
 #include "common/base/paths.h"
 #include "common/base/printable.h"
 #include "common/base/scan.h"
@@ -38,14 +39,6 @@ static int terminal_columns(void)
 	if (env && atoi(env) > 0)
 		return atoi(env);
 	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) == 0 && ws.ws_col > 0 ? ws.ws_col : 80;
-}
-
-int64_t ctl_now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
 static int init_trusted(struct ctl *ctl, const struct args *args)
@@ -115,7 +108,7 @@ int ctl_init(struct ctl *ctl, const struct args *args)
 	if (args_duration(args, "timeout", &ctl->timeout_ms, &err) < 0)
 		return ctl_usage(ctl, "%s", err.text);
 	if (ctl->timeout_ms >= 0)
-		ctl->deadline_ms = ctl_now_ms() + ctl->timeout_ms;
+		ctl->deadline_ms = (int64_t)monotonic_ms() + ctl->timeout_ms;
 	if (args_has(args, "socket") && !*args_get(args, "socket"))
 		return ctl_usage(ctl, "--socket: expected a path, got \"\"");
 	r = init_trusted(ctl, args);
@@ -261,7 +254,7 @@ int64_t ctl_left_ms(const struct ctl *ctl)
 
 	if (ctl->deadline_ms < 0)
 		return -1;
-	left = ctl->deadline_ms - ctl_now_ms();
+	left = ctl->deadline_ms - (int64_t)monotonic_ms();
 	return left > 0 ? left : 0;
 }
 

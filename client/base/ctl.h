@@ -163,9 +163,6 @@ struct table_style ctl_table_style(const struct ctl *ctl);
 const char *ctl_color(const struct ctl *ctl, enum color c);
 
 int64_t ctl_now_us(void);
-/* CLOCK_MONOTONIC. */
-int64_t ctl_now_ms(void);
-
 /* {"job": job} to add to; NULL without memory. */
 json_t *ctl_job(const char *job);
 /* Sets a member, dropping j and returning NULL where that fails; NULL stays NULL. Takes value. */

@@ -57,14 +57,6 @@ bool doctor_several_hosts(const struct doctor *d)
 	return d->spec->rendezvous.nodes_max > 1;
 }
 
-int64_t doctor_now_us(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
-}
-
 static void doctor_print_json(const struct doctor *d)
 {
 	_cleanup_json_ json_t *all = json_object();

@@ -64,9 +64,6 @@ void doctor_found(struct doctor *d, enum doctor_state state, const char *check, 
 int doctor_run(struct ctl *ctl, const struct spec *spec, int64_t wait_ms);
 
 bool doctor_several_hosts(const struct doctor *d);
-/* CLOCK_MONOTONIC. */
-int64_t doctor_now_us(void);
-
 /* affinity.c, host.c, limits.c, directories.c */
 void doctor_check_host(struct doctor *d);
 void doctor_check_limits(struct doctor *d);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/doctor/meeting.h"
+#include "common/base/clock.h"
 #include "common/base/socket_address.h"
 #include "common/text/json.h"
 
@@ -35,7 +36,7 @@ bool meeting_wait(struct meeting *m, const bool *flag, int64_t limit_ms)
 
 static int64_t left_ms(const struct meeting *m)
 {
-	return (m->deadline_us - doctor_now_us()) / 1000;
+	return (m->deadline_us - (int64_t)monotonic_us()) / 1000;
 }
 
 static void pause_before_again(struct meeting *m)
@@ -222,9 +223,9 @@ static void meeting_run(struct meeting *m)
 
 void doctor_check_meeting(struct doctor *d)
 {
-	struct meeting m = {
-		.doctor = d, .loop = d->loop, .deadline_us = doctor_now_us() + d->wait_ms * 1000
-	};
+	struct meeting m = { .doctor = d,
+		.loop = d->loop,
+		.deadline_us = (int64_t)monotonic_us() + d->wait_ms * 1000 };
 	struct error err = { 0 };
 	uint64_t random = 0;
 	int r;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/doctor/meeting.h"
+#include "common/base/clock.h"
 #include "common/base/socket_address.h"
 #include "common/text/duration.h"
 #include "common/text/endpoint.h"
@@ -149,9 +150,9 @@ static int on_join(struct varlink_call *call, json_t *p, void *arg)
 	r = seat_add(m, call, p);
 	if (r < 0)
 		return r;
-	left_ms = (m->deadline_us - doctor_now_us()) / 1000;
+	left_ms = (m->deadline_us - (int64_t)monotonic_us()) / 1000;
 	if (wait_ms < left_ms) {
-		m->deadline_us = doctor_now_us() + wait_ms * 1000;
+		m->deadline_us = (int64_t)monotonic_us() + wait_ms * 1000;
 		loop_timer_arm(m->close, (uint64_t)wait_ms);
 	}
 	if (m->n_seats == (size_t)m->doctor->spec->rendezvous.nodes_max)
@@ -358,7 +359,7 @@ int meeting_serve(struct meeting *m, struct error *err)
 
 int meeting_lead(struct meeting *m, int fd, struct error *err)
 {
-	int64_t left_ms = (m->deadline_us - doctor_now_us()) / 1000;
+	int64_t left_ms = (m->deadline_us - (int64_t)monotonic_us()) / 1000;
 	int r = fd < 0 ? 0 : varlink_server_listen_fd(m->server, fd, err);
 
 	if (r < 0)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/doctor/meeting.h"
+#include "common/base/clock.h"
 #include "common/base/socket_address.h"
 #include "common/text/json.h"
 
@@ -58,7 +59,7 @@ static void way_gone(void *arg)
 
 static void way_measure(struct meeting_way *w, int64_t time_us)
 {
-	int64_t rtt_us = doctor_now_us() - w->sent_us;
+	int64_t rtt_us = (int64_t)monotonic_us() - w->sent_us;
 
 	if (w->tries && rtt_us >= w->rtt_us)
 		return;
@@ -103,7 +104,7 @@ static void way_try(struct meeting_way *w)
 		json_put_string(p, "payload", payload);
 	}
 	w->sent_real_us = ctl_now_us();
-	w->sent_us = doctor_now_us();
+	w->sent_us = (int64_t)monotonic_us();
 	if (varlink_client_call(w->client, "io.elasticd.Doctor.Probe", p, false, way_answered, w) <
 		0)
 		way_end(w, "the connection broke");

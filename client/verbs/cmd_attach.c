@@ -64,7 +64,7 @@ static void end_program(struct attach *a)
 	foreground_signal(&a->program, SIGTERM);
 	/* Interactive shells ignore SIGTERM but end by SIGHUP. */
 	foreground_signal(&a->program, SIGHUP);
-	a->kill_ms = ctl_now_ms() + ATTACH_GRACE_MS;
+	a->kill_ms = (int64_t)monotonic_ms() + ATTACH_GRACE_MS;
 }
 
 static void take_order(struct attach *a)

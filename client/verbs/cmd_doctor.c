@@ -4,6 +4,7 @@
 #include "client/doctor/doctor.h"
 #include "client/verbs/command_line.h"
 #include "client/verbs/verbs.h"
+#include "common/base/clock.h"
 #include "common/spec/spec.h"
 
 #include <signal.h>
@@ -25,7 +26,7 @@ int cmd_doctor(struct ctl *ctl, struct args *args)
 		return r < 0 ? 0 : r;
 	wait_ms = ctl->timeout_ms < 0 ? OTHERS_MS : ctl->timeout_ms;
 	ctl->timeout_ms = DAEMON_MS;
-	ctl->deadline_ms = ctl_now_ms() + DAEMON_MS;
+	ctl->deadline_ms = (int64_t)monotonic_ms() + DAEMON_MS;
 	r = spec_parse(launch.spec, &spec, &err) < 0 ? ctl_error(ctl, CTL_USAGE, "%s", err.text)
 						     : doctor_run(ctl, spec, wait_ms);
 	launch_fini(&launch);

@@ -6,6 +6,7 @@
 #include "client/launch/launch.h"
 #include "client/verbs/command_line.h"
 #include "client/verbs/verbs.h"
+#include "common/base/clock.h"
 #include "common/base/file.h"
 #include "common/base/paths.h"
 #include "common/spec/spec.h"
@@ -108,7 +109,7 @@ static int64_t ready_timeout(const json_t *spec)
 static int wait_ready(
 	struct ctl *ctl, const char *name, const char *run, int64_t limit_ms, int64_t since_ms)
 {
-	int64_t left_ms = since_ms + limit_ms - ctl_now_ms();
+	int64_t left_ms = since_ms + limit_ms - (int64_t)monotonic_ms();
 	_cleanup_json_ json_t *answer = NULL;
 	_cleanup_free_ char *refusal = NULL, *verdict = NULL;
 	json_t *job, *p = ctl_with(ctl_job(run), "until", json_string("ready"));
@@ -231,7 +232,7 @@ static int start_job(struct ctl *ctl, struct args *args, json_t *spec)
 		ctl_say(ctl, "%s is starting (run %s)", job, run);
 		return 0;
 	}
-	since_ms = ctl_now_ms();
+	since_ms = (int64_t)monotonic_ms();
 	r = wait_begun(
 		ctl, job, run, limit_ms >= 0 && limit_ms < BEGIN_MS ? limit_ms : BEGIN_MS, &begun);
 	if (r != 0)

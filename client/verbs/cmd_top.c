@@ -5,6 +5,7 @@
 #include "client/top/run.h"
 #include "client/top/terminal.h"
 #include "client/verbs/verbs.h"
+#include "common/base/clock.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -57,11 +58,11 @@ static int top_once(struct ctl *ctl, const struct args *args, struct top *t)
 	int r;
 
 	if (!ctl->json && !ctl->remote.host && gpus_new(&gpus) == 0)
-		gpus_ask(gpus, ctl_now_ms());
+		gpus_ask(gpus, (int64_t)monotonic_ms());
 	r = t->open_run ? 0 : top_fetch(ctl, args, &jobs);
 	if (r != 0)
 		return r;
-	top_time(t, ctl_now_ms(), ctl_now_us());
+	top_time(t, (int64_t)monotonic_ms(), ctl_now_us());
 	if (t->open_run) {
 		jobs = json_array();
 		json_array_append(jobs, t->open_job);
