@@ -56,7 +56,7 @@ enum {
 	LAST_STEP = 5,	/* that each worker has begun */
 };
 
-/* What steps wait for, each once for each host; answers once for each call. */
+/* A step waits for one of these from each host; for ANSWERS to each call. */
 enum what { LINKED, SAMPLED, STARTS, ACKED, ANSWERS, STOPS, ENDS, GONE };
 
 struct host {

@@ -87,7 +87,7 @@ class Sharing:
                  for who in ("Python", "C") for at_once in (0, 1, 16, "nowait")}
         kinds |= {("tcpstore", 0): (), ("tcpstore", 16): (16,), ("socket", 2): (2,), ("socket", 1): (1,)}
         took = {kind: [] for kind in kinds}
-        for i in range(3):  # in turns, so that a busy moment is nobody's alone
+        for i in range(3):  # in turns, so that a busy moment slows no kind alone
             for kind in list(kinds)[::-1 if i % 2 else 1]:
                 who = kind[0]
                 measure = self.own_pairs if who in ("Python", "C") else self.peer_pairs

@@ -278,7 +278,7 @@ class Soak:
     # --- what it took
 
     def sample(self):
-        """While nobody reads: up to 4 MiB wait for each reader that is slow."""
+        """While no follower reads: up to 4 MiB wait for each reader that is slow."""
         self.followers.close()
         time.sleep(1)
         ours = collections.defaultdict(list)

@@ -112,7 +112,7 @@ def main():
     done = load_checkpoint(args.checkpoint, bare, optimizer)
     if rank == 0 and done:
         print(f"resumed from the checkpoint of epoch {done}", flush=True)
-    # Nobody may still be reading the checkpoint when rank 0 replaces it.
+    # No rank may still be reading the checkpoint when rank 0 replaces it.
     dist.barrier()
     model = DistributedDataParallel(bare)
     accuracy = evaluate(bare, images[-HELD_OUT:], digits[-HELD_OUT:])[1]

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The smallest worker: says who it is, works for as many seconds as it is told (0), and ends with the
-# given status (0):
+# The smallest worker: prints its rank, works for a number of seconds (0), and ends with a status (0),
+# both of which are arguments:
 #
 #     elasticctl run --nproc-per-node 4 --tee 3 examples/hello.sh 2
 #

@@ -40,7 +40,7 @@ def load_images():
 
 
 def batch_of(step, n, args):
-    """The images of a step: the same ones whoever asks, and in whichever run."""
+    """The images of a step, which are the same for every worker and run."""
     generator = torch.Generator().manual_seed(step)
     return torch.randperm(n, generator=generator)[:args.batch]
 
@@ -109,7 +109,7 @@ def main():
     dist.init_process_group("gloo")
     training = Training(args)
     training.load()
-    dist.barrier()  # nobody saves before all have read
+    dist.barrier()  # no worker saves before all have read
     accuracy = train(job, training, args)
     assert training.trained == args.steps, f"{training.trained} of {args.steps} steps were trained"
     if dist.get_rank() == 0:

@@ -35,7 +35,7 @@ def parse_args():
     return p.parse_args()
 
 
-# What a worker does.
+# The worker's part.
 
 
 def load(_):
@@ -87,7 +87,7 @@ def work(job, args):
     job.work(run, resources={"digits": load})
 
 
-# What the search does.
+# The search.
 
 
 def halve(queue, trials, epochs):

@@ -14,7 +14,7 @@
 	/* The part that is shown: x of the whole picture. */
 	let at = 0, part = width, queued = false;
 
-	/* What moves: at first each is where the whole run has it. */
+	/* The marks and labels that move; at first each is where the whole run has it. */
 	const moving = [...marks.querySelectorAll("use, text")].map((e) => ({
 		e, x: Number(e.getAttribute("x")), w: Number(e.dataset.w), full: e.dataset.t }));
 

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What it begins with; another run of the training must have the same seed and batch. */
+/* The file begins with it. Another run of the training must have the same seed and batch. */
 struct checkpoint {
 	uint64_t seed, batch;
 	uint64_t step;	  /* the first one that is not trained yet; 0 is the beginning */

@@ -15,7 +15,7 @@
 /* A stranger at the meeting point is not waited for longer than this. */
 #define HELLO_TIMEOUT_MS 2000
 
-/* What a worker says first on a connection, all in network byte order. */
+/* A worker's first message on a connection, all in network byte order. */
 struct hello {
 	uint32_t magic, rank, world, port;
 };
@@ -141,8 +141,8 @@ static void join(struct ring *r, int listener, const struct place *next, int64_t
 	int expected = (r->rank + r->world - 1) % r->world;
 	uint16_t port;
 
-	/* The kernel takes connections for a listener that has not called accept() yet, so nobody
-	 * waits here for anybody who waits for him. */
+	/* The kernel takes connections for a listener that has not called accept() yet, so no two
+	 * workers wait here for each other. */
 	r->next_fd = wire_connect(next->host, next->port, r->next, deadline);
 	wire_send(r->next_fd, &h, sizeof(h), r->next, deadline);
 	while (r->prev_fd < 0) {

@@ -6,8 +6,8 @@
  *
  * They meet at MASTER_ADDR:MASTER_PORT, where rank 0 listens: every other rank tells it on which
  * port it waits for its predecessor, and once all are there each learns where its successor is.
- * Whatever goes wrong ends the worker with a line that names the peer; a supervisor then starts
- * the whole group again.
+ * Any error ends the worker with a line that names the peer; a supervisor then starts the whole
+ * group again.
  */
 
 #include <stddef.h>

@@ -131,7 +131,7 @@ static bool wait_for(int fd, short events, int64_t deadline_ms)
 	}
 }
 
-/* A port nobody listens on yet may be the one that the kernel gives to this very connection, which
+/* A port without a listener may be the one that the kernel gives to this very connection, which
  * then reaches itself. Such a connection is no peer's. */
 static bool reached_itself(int fd)
 {

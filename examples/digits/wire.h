@@ -27,7 +27,7 @@ uint16_t wire_port(int fd);
 /* The address of the connected peer as a number, in host. */
 void wire_peer_host(int fd, char host[WIRE_HOST]);
 
-/* Connects, and tries again while nobody listens there. who names the peer in errors. Returns
+/* Connects, and tries again while no process listens there. who names the peer in errors. Returns
  * owned. */
 int wire_connect(const char *host, const char *port, const char *who, int64_t deadline_ms);
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What elasticctl prints steers no terminal, whoever wrote it."""
+"""elasticctl prints nothing that steers a terminal, not even what other users wrote."""
 
 import json
 import re

@@ -54,7 +54,7 @@ def desk(box):
     return box
 
 
-# What differs from one run to the next: names of runs, processes, times, and the order of ends.
+# These differ from one run to the next: names of runs, processes, times, and the order of ends.
 VARIES = [(re.compile(pattern), repl) for pattern, repl in [
     (r"\b(\w+)_[0-9a-z]{8}\b", r"\1_xxxxxxxx"),
     (r"\bpid(:?) \d+", r"pid\1 N"),

@@ -20,7 +20,7 @@ static json_t *jobs(void)
 	return j;
 }
 
-/* What pattern means, with spaces between. */
+/* The names that pattern means, with spaces between. */
 static const char *meant(const char *pattern, enum job_names_of of, char buf[256])
 {
 	_cleanup_json_ json_t *j = jobs();

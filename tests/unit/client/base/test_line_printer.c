@@ -160,7 +160,7 @@ START_TEST(invalid_base64_is_left_out)
 }
 END_TEST
 
-START_TEST(times_are_put_on_when_they_are_known)
+START_TEST(lines_have_their_times_where_these_are_known)
 {
 	struct line_printer p = printer();
 
@@ -175,7 +175,7 @@ START_TEST(times_are_put_on_when_they_are_known)
 }
 END_TEST
 
-START_TEST(of_a_time_no_more_is_shown_than_is_known)
+START_TEST(times_show_as_many_digits_as_are_known)
 {
 	struct line_printer p = printer();
 
@@ -220,7 +220,7 @@ START_TEST(only_the_prefix_is_coloured)
 }
 END_TEST
 
-START_TEST(odd_answers_are_survived)
+START_TEST(lines_of_wrong_types_are_printed_or_left_out)
 {
 	struct line_printer p = printer();
 
@@ -248,11 +248,11 @@ int main(void)
 	tcase_add_test(tc, an_unfinished_line_is_ended_with_the_view);
 	tcase_add_test(tc, bytes_that_are_no_text_come_out_as_they_were);
 	tcase_add_test(tc, invalid_base64_is_left_out);
-	tcase_add_test(tc, times_are_put_on_when_they_are_known);
-	tcase_add_test(tc, of_a_time_no_more_is_shown_than_is_known);
+	tcase_add_test(tc, lines_have_their_times_where_these_are_known);
+	tcase_add_test(tc, times_show_as_many_digits_as_are_known);
 	tcase_add_test(tc, missing_lines_count_as_no_bytes_of_a_worker);
 	tcase_add_test(tc, only_the_prefix_is_coloured);
-	tcase_add_test(tc, odd_answers_are_survived);
+	tcase_add_test(tc, lines_of_wrong_types_are_printed_or_left_out);
 	suite_add_tcase(s, tc);
 	srunner_run_all(sr, CK_NORMAL);
 	failed = srunner_ntests_failed(sr);

@@ -44,7 +44,7 @@ static void assert_expands(const char *text, const char *expected, const char *p
 	ck_assert_str_eq(why ? why : "", problem);
 }
 
-START_TEST(names_are_replaced_and_others_stay)
+START_TEST(known_names_are_replaced_and_others_stay)
 {
 	setenv("TEST_IMPORT", "value", 1);
 	assert_expands("a%(x)sb%(n)d %(n)02d %(n)3d 5%%", "awordb7 07   7 5%", "");
@@ -139,7 +139,7 @@ START_TEST(processes_share_what_is_the_same)
 }
 END_TEST
 
-START_TEST(restarts_follow_the_rules_there)
+START_TEST(restart_keys_follow_supervisords_rules)
 {
 	assert_job("[program:a]\ncommand=a\nautorestart=no\nstartretries=0\n", "restart",
 		"{\"policy\":\"never\"}", "");
@@ -261,7 +261,7 @@ START_TEST(some_keys_see_the_environment_of_the_program)
 }
 END_TEST
 
-START_TEST(what_supervisord_gives_its_processes_stays)
+START_TEST(variables_that_supervisord_gives_stay_as_they_are)
 {
 	assert_job("[program:a]\ncommand=%(ENV_B)s %(ENV_C)s\nnumprocs=2\n"
 		   "environment=C=\"%(ENV_B)s%(process_num)d\"\n[supervisord]\nenvironment=B=b\n",
@@ -284,14 +284,14 @@ int main(void)
 	SRunner *runner;
 	int failed;
 
-	tcase_add_test(t, names_are_replaced_and_others_stay);
+	tcase_add_test(t, known_names_are_replaced_and_others_stay);
 	tcase_add_test(t, commands_are_split_as_by_a_shell);
 	tcase_add_test(t, environments_are_pairs);
 	tcase_add_test(t, sections_have_long_lines_comments_and_continuations);
 	tcase_add_test(t, processes_share_what_is_the_same);
-	tcase_add_test(t, restarts_follow_the_rules_there);
+	tcase_add_test(t, restart_keys_follow_supervisords_rules);
 	tcase_add_test(t, files_have_no_characters_that_yaml_refuses);
-	tcase_add_test(t, what_supervisord_gives_its_processes_stays);
+	tcase_add_test(t, variables_that_supervisord_gives_stay_as_they_are);
 	tcase_add_test(t, lower_priorities_start_before);
 	tcase_add_test(t, listeners_start_first);
 	tcase_add_test(t, priorities_see_the_environment_of_supervisord);

@@ -58,7 +58,7 @@ static const struct {
 		":10:8: stop.signal: expected a signal such as \"TERM\", \"SIGUSR1\", \"RTMIN+3\" or 15, got \"NOPE\"\n"
 		":10:22: stop.timeout: expected a duration such as \"500ms\", \"30s\", \"5m\", \"1h30m\" or 0, "
 		"got 5\n" },
-	/* What is missing is missing where it would be. */
+	/* The place of a missing key is that of the object it would be in. */
 	{ "name: a\nroles:\n- name: x\n",
 		":3:3: roles[0].command: is required: expected an array of at least one string\n" },
 	{ "{}", ":1:1: roles: is required: expected an array of at least one role\n" },
@@ -77,7 +77,7 @@ static const struct {
 		"\"xpu\", got 0\n"
 		":6:1: name: duplicate key\n" },
 	{ "roles: [{command: [a], command: [b]}]", ":1:24: roles[0].command: duplicate key\n" },
-	/* What is no YAML ends at its first error. */
+	/* Reading ends at the first error of YAML's syntax. */
 	{ "a: 1\na: 2\nb: [\n", ":2:1: a: duplicate key\n"
 				":4:1: did not find expected node content\n" },
 	{ "roles: [\n", ":2:1: did not find expected node content\n" },
@@ -92,7 +92,7 @@ START_TEST(every_error_has_line_column_and_path_in_the_order_of_the_file)
 }
 END_TEST
 
-START_TEST(a_path_that_is_not_there_has_the_mark_of_what_it_would_be_in)
+START_TEST(an_error_about_a_missing_key_has_the_place_of_its_parent)
 {
 	static const char text[] = "a:\n  b: [x, {c: 1}]\n  bc: 2\n";
 	struct yaml_marks marks;
@@ -122,7 +122,7 @@ START_TEST(a_file_that_cannot_be_read_is_a_problem_of_the_file)
 }
 END_TEST
 
-START_TEST(json_with_escapes_that_yaml_lacks_is_told_without_a_place)
+START_TEST(errors_in_json_with_escapes_that_yaml_lacks_have_no_place)
 {
 	_cleanup_free_ char *text =
 		problems("{\"roles\": [{\"command\": [\"\\ud83d\\ude00\"], \"x\": 1}]}");
@@ -141,10 +141,10 @@ int main(void)
 #if HAVE_YAML
 	tcase_add_loop_test(t, every_error_has_line_column_and_path_in_the_order_of_the_file, 0,
 		sizeof(rows) / sizeof(rows[0]));
-	tcase_add_test(t, a_path_that_is_not_there_has_the_mark_of_what_it_would_be_in);
+	tcase_add_test(t, an_error_about_a_missing_key_has_the_place_of_its_parent);
 #endif
 	tcase_add_test(t, a_file_that_cannot_be_read_is_a_problem_of_the_file);
-	tcase_add_test(t, json_with_escapes_that_yaml_lacks_is_told_without_a_place);
+	tcase_add_test(t, errors_in_json_with_escapes_that_yaml_lacks_have_no_place);
 	suite_add_tcase(s, t);
 	srunner_run_all(sr, CK_NORMAL);
 	failed = srunner_ntests_failed(sr);

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <sys/stat.h>
 
-/* What one flag, or a few, put where. */
+/* Command lines, and the keys that they set. */
 static const struct {
 	const char *line;
 	const char *path;
@@ -308,7 +308,7 @@ START_TEST(a_bad_variable_is_refused_by_its_name)
 }
 END_TEST
 
-START_TEST(several_workers_get_one_thread_each_unless_told_otherwise)
+START_TEST(several_workers_get_one_thread_each_unless_the_caller_sets_it)
 {
 	struct launch l = { 0 };
 
@@ -375,7 +375,7 @@ START_TEST(options_of_the_verb_are_handed_on_and_may_be_cut_as_well)
 }
 END_TEST
 
-START_TEST(a_dry_run_is_told)
+START_TEST(a_dry_run_is_reported_to_the_caller)
 {
 	struct launch l = { 0 };
 
@@ -385,7 +385,7 @@ START_TEST(a_dry_run_is_told)
 }
 END_TEST
 
-START_TEST(a_job_of_the_daemon_is_told_directory_and_program)
+START_TEST(a_job_of_the_daemon_gets_directory_and_path_of_its_program)
 {
 	_cleanup_free_ char *cwd = getcwd(NULL, 0), *quoted = NULL, *found = NULL;
 	struct launch l = { 0 };
@@ -522,7 +522,7 @@ START_TEST(a_wrong_job_file_is_refused_with_its_name_and_the_path_of_the_key)
 }
 END_TEST
 
-/* Whatever the flags, what comes out runs the same when it is printed and read again. */
+/* A specification that is printed (--dry-run) and read again is the same. */
 START_TEST(the_specification_with_defaults_is_one_that_parses)
 {
 	struct launch l = { 0 };
@@ -581,11 +581,11 @@ int main(void)
 	tcase_add_loop_test(t, bad_values_are_refused_in_a_line_that_names_the_flag, 0, N(refused));
 	tcase_add_loop_test(t, the_environment_stands_in_for_flags, 0, N(variables));
 	tcase_add_loop_test(t, a_bad_variable_is_refused_by_its_name, 0, N(bad_variables));
-	tcase_add_test(t, several_workers_get_one_thread_each_unless_told_otherwise);
+	tcase_add_test(t, several_workers_get_one_thread_each_unless_the_caller_sets_it);
 	tcase_add_test(t, a_signal_that_is_none_is_passed_over_with_a_warning);
 	tcase_add_test(t, options_of_the_verb_are_handed_on_and_may_be_cut_as_well);
-	tcase_add_test(t, a_dry_run_is_told);
-	tcase_add_test(t, a_job_of_the_daemon_is_told_directory_and_program);
+	tcase_add_test(t, a_dry_run_is_reported_to_the_caller);
+	tcase_add_test(t, a_job_of_the_daemon_gets_directory_and_path_of_its_program);
 	tcase_add_test(t, relative_paths_of_flags_are_those_of_the_caller);
 	tcase_add_test(t, flags_override_a_job_file_and_its_paths_are_beside_it);
 	tcase_add_test(t, a_job_file_may_keep_the_environment_out);

@@ -147,7 +147,7 @@ static const struct {
 		"--rdzv-conf: close_timeout: expected a duration" },
 };
 
-START_TEST(what_several_hosts_cannot_be_is_one_line_that_names_the_flag)
+START_TEST(wrong_flags_of_several_hosts_are_refused_by_name)
 {
 	struct launch l = { .spec = (void *)1 };
 	struct error err = { 0 };
@@ -159,7 +159,7 @@ START_TEST(what_several_hosts_cannot_be_is_one_line_that_names_the_flag)
 }
 END_TEST
 
-START_TEST(what_has_no_effect_is_warned_of)
+START_TEST(flags_without_effect_are_warned_of)
 {
 	struct launch l = { 0 };
 
@@ -291,7 +291,7 @@ static const struct {
 	{ "PMI_SIZE=1 PMI_RANK=0", "p", "{'nodes':'1:1'}" },
 };
 
-START_TEST(auto_takes_what_slurm_and_mpi_say_and_no_flag_does)
+START_TEST(auto_takes_from_slurm_and_mpi_what_no_flag_sets)
 {
 	_cleanup_free_ char *expected = strdup(found[_i].section), *line = NULL;
 	struct launch l = { 0 };
@@ -363,12 +363,11 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_loop_test(t, flags_of_several_hosts_become_keys_of_rendezvous, 0, N(sections));
-	tcase_add_loop_test(
-		t, what_several_hosts_cannot_be_is_one_line_that_names_the_flag, 0, N(refused));
-	tcase_add_test(t, what_has_no_effect_is_warned_of);
+	tcase_add_loop_test(t, wrong_flags_of_several_hosts_are_refused_by_name, 0, N(refused));
+	tcase_add_test(t, flags_without_effect_are_warned_of);
 	tcase_add_test(t, variables_stand_in_for_flags_of_several_hosts);
 	tcase_add_test(t, flags_complete_a_job_file_of_several_hosts);
-	tcase_add_loop_test(t, auto_takes_what_slurm_and_mpi_say_and_no_flag_does, 0, N(found));
+	tcase_add_loop_test(t, auto_takes_from_slurm_and_mpi_what_no_flag_sets, 0, N(found));
 	tcase_add_loop_test(t, auto_names_the_variable_that_is_wrong, 0, N(lost));
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

@@ -168,7 +168,7 @@ START_TEST(a_step_says_where_its_hosts_meet)
 	ck_assert_str_eq(s.id, "slurm-70123.1.0");
 	ck_assert_int_eq(read_step("SLURM_STEP_NUM_NODES=", NULL, &s, &err), 0);
 	ck_assert_int_eq(s.hosts, 3);
-	/* What the job asked for is not what the step has. */
+	/* The step may have fewer tasks than the job asked for. */
 	ck_assert_int_eq(read_step("SLURM_NTASKS_PER_NODE=8", NULL, &s, &err), 0);
 	ck_assert_int_eq(read_step("SLURM_STEP_NODELIST=", NULL, &s, &err), -ENOENT);
 }

@@ -53,7 +53,7 @@ START_TEST(numbers_are_shown_as_they_are_written)
 }
 END_TEST
 
-START_TEST(white_space_goes_but_for_that_of_strings)
+START_TEST(white_space_outside_strings_is_removed)
 {
 	expect(" \t{ \"a b\" :\r\n [ 1 ,\n\t2 ] }\n", "json", "{\"a b\":[1,2]}");
 	expect("\" a \\\" b \\\\\"", "json", "\" a \\\" b \\\\\"");
@@ -63,7 +63,7 @@ START_TEST(white_space_goes_but_for_that_of_strings)
 }
 END_TEST
 
-START_TEST(text_beyond_one_value_is_a_string)
+START_TEST(text_that_is_no_single_json_value_is_a_string)
 {
 	expect("1 2", "json", "\"1 2\"");
 	expect("{", "json", "\"{\"");
@@ -78,7 +78,7 @@ START_TEST(text_beyond_one_value_is_a_string)
 }
 END_TEST
 
-START_TEST(nothing_is_an_empty_object)
+START_TEST(an_outcome_without_members_is_an_empty_object)
 {
 	_cleanup_json_ json_t *outcome = json_pack("{sn}", "value");
 	_cleanup_free_ char *line = payload_result(outcome, NULL);
@@ -101,7 +101,7 @@ static int check(const char *text, const char *left)
 	return r;
 }
 
-START_TEST(a_value_is_checked_without_what_is_around_it)
+START_TEST(a_value_is_checked_without_the_space_around_it)
 {
 	ck_assert_int_eq(check(" [1]\r", "[1]"), 0);
 	ck_assert_int_eq(check("12345678901234567890", "12345678901234567890"), 0);
@@ -126,10 +126,10 @@ int main(void)
 	int failed;
 
 	tcase_add_test(t, numbers_are_shown_as_they_are_written);
-	tcase_add_test(t, white_space_goes_but_for_that_of_strings);
-	tcase_add_test(t, text_beyond_one_value_is_a_string);
-	tcase_add_test(t, nothing_is_an_empty_object);
-	tcase_add_test(t, a_value_is_checked_without_what_is_around_it);
+	tcase_add_test(t, white_space_outside_strings_is_removed);
+	tcase_add_test(t, text_that_is_no_single_json_value_is_a_string);
+	tcase_add_test(t, an_outcome_without_members_is_an_empty_object);
+	tcase_add_test(t, a_value_is_checked_without_the_space_around_it);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

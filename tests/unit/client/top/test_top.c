@@ -426,7 +426,7 @@ START_TEST(help_that_does_not_fit_is_scrolled)
 }
 END_TEST
 
-START_TEST(memory_that_the_driver_does_not_know_is_not_none)
+START_TEST(unknown_gpu_memory_is_shown_as_unknown)
 {
 	json_t *answer = json_pack("{s:[{s:i, s:i, s:[{s:[i, i]}, {s:[i, i], s:I}]}]}", "gpus",
 		"gpu", 0, "percent", 30, "processes", "pids", 101, 77, "pids", 102, 77, "bytes",
@@ -444,7 +444,7 @@ START_TEST(memory_that_the_driver_does_not_know_is_not_none)
 }
 END_TEST
 
-START_TEST(what_is_rare_takes_no_column)
+START_TEST(columns_without_figures_are_left_out)
 {
 	static const char *const rare[] = { "CPU%", "MEM", "STEPS/S", "BEATS" };
 	json_t *beating = job("beating", "running", 4), *jobs;
@@ -517,7 +517,7 @@ START_TEST(workers_and_jobs_have_the_gpus_of_their_processes)
 	item = top_list_find(&t.jobs, "job1_run"); /* whose agent is process 77 */
 	ck_assert_int_eq(item->gpu_bytes, INT64_C(6) << 30);
 	ck_assert_double_eq(item->gpu_percent, 55);
-	/* Those with the most come first. */
+	/* The workers with the most memory come first. */
 	press("G");
 	ck_assert_str_eq(t.workers.shown[0]->id, "worker:1");
 	ck_assert_str_eq(t.workers.shown[2]->id, "worker:0");
@@ -551,8 +551,8 @@ int main(void)
 		c, all_screens_fit_into_any_terminal, 0, sizeof(sizes) / sizeof(sizes[0]));
 	tcase_add_test(c, workers_and_jobs_have_the_gpus_of_their_processes);
 	tcase_add_test(c, help_that_does_not_fit_is_scrolled);
-	tcase_add_test(c, memory_that_the_driver_does_not_know_is_not_none);
-	tcase_add_test(c, what_is_rare_takes_no_column);
+	tcase_add_test(c, unknown_gpu_memory_is_shown_as_unknown);
+	tcase_add_test(c, columns_without_figures_are_left_out);
 	suite_add_tcase(s, c);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

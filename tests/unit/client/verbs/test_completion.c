@@ -82,7 +82,7 @@ START_TEST(fish_accepts_its_script)
 }
 END_TEST
 
-/* What bash offers for a line whose last word is being typed. elasticctl itself is a function. */
+/* bash offers these for a line whose last word is being typed. elasticctl itself is a function. */
 static void offers(const char *line, const char *expected)
 {
 	_cleanup_free_ char *text = script("bash"), *whole = NULL;
