@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A worker that tells when it lived: appends "s RANK ATTEMPT NS" to FILE as soon as it executes.
+ * A worker that writes when it lived: appends "s RANK ATTEMPT NS" to FILE as soon as it executes.
  * Rank 0 then waits MS milliseconds, appends "d RANK ATTEMPT NS" and fails, LIVES times; the others
  * hang. After that all succeed. mortal FILE LIVES MS
  */
+
+#include "bench/clock.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,12 +17,9 @@
 static int fd;
 static int rank, attempt;
 
-static void tell(char what)
+static void write_time(char what)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	dprintf(fd, "%c %d %d %lld\n", what, rank, attempt, ts.tv_sec * 1000000000LL + ts.tv_nsec);
+	dprintf(fd, "%c %d %d %lld\n", what, rank, attempt, now_ns());
 }
 
 static int number(const char *name)
@@ -39,7 +38,7 @@ int main(int argc, char **argv)
 	fd = open(argv[1], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
 	rank = number("RANK");
 	attempt = number("TORCHELASTIC_RESTART_COUNT");
-	tell('s');
+	write_time('s');
 	if (attempt >= atoi(argv[2]))
 		return 0;
 	if (rank != 0)
@@ -47,6 +46,6 @@ int main(int argc, char **argv)
 			pause();
 	pause_for = (struct timespec){ atoi(argv[3]) / 1000, atoi(argv[3]) % 1000 * 1000000 };
 	nanosleep(&pause_for, NULL);
-	tell('d');
+	write_time('d');
 	_exit(1);
 }

@@ -8,7 +8,8 @@
  * is never reached.
  */
 
-#include "worker/elasticd.h"
+#include "bench/check.h"
+#include "bench/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,25 +20,9 @@
 
 static struct elasticd *h;
 
-static long long clock_ns(clockid_t clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return ts.tv_sec * 1000000000LL + ts.tv_nsec;
-}
-
 static void pause_ms(void)
 {
 	nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-}
-
-static void check(enum elasticd_status status)
-{
-	if (!status)
-		return;
-	fprintf(stderr, "%s: %s\n", elasticd_status_name(status), elasticd_error_text());
-	exit(1);
 }
 
 static int save(void *arg, int64_t step, char *path, size_t path_size)

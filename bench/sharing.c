@@ -12,7 +12,8 @@
  * socket, as the fastest possible server.
  */
 
-#include "worker/elasticd.h"
+#include "bench/check.h"
+#include "bench/clock.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -25,34 +26,6 @@
 #include <unistd.h>
 
 static struct elasticd *h;
-
-static long long clock_ns(clockid_t clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return ts.tv_sec * 1000000000LL + ts.tv_nsec;
-}
-
-static long long now_ns(void)
-{
-	return clock_ns(CLOCK_MONOTONIC);
-}
-
-static void check(int status)
-{
-	if (!status)
-		return;
-	fprintf(stderr, "%s: %s\n", elasticd_status_name(status), elasticd_error_text());
-	exit(1);
-}
-
-static int compare(const void *a, const void *b)
-{
-	long long x = *(const long long *)a, y = *(const long long *)b;
-
-	return (x > y) - (x < y);
-}
 
 static void board(int n)
 {
@@ -77,7 +50,7 @@ static void barriers(int n)
 		check(elasticd_barrier(h, "b", NULL, 0, -1));
 		took[i] = now_ns() - took[i];
 	}
-	qsort(took, (size_t)n, sizeof(*took), compare);
+	qsort(took, (size_t)n, sizeof(*took), compare_ns);
 	if (elasticd_rank(h) == 0)
 		printf("%lld\n", took[n / 2]);
 	free(took);

@@ -6,29 +6,25 @@
  * hangs until a signal ends it. stamp FILE [PROGRAM ARGUMENT...]
  */
 
+#include "bench/clock.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 int main(int argc, char **argv)
 {
-	struct timespec ts;
+	long long now = clock_ns(CLOCK_REALTIME);
 	const char *rank = getenv("RANK");
 	int fd;
 
-	clock_gettime(CLOCK_REALTIME, &ts);
 	fd = argc > 1 ? open(argv[1], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644) : -1;
 	if (fd < 0) {
 		fprintf(stderr, "usage: stamp FILE [PROGRAM ARGUMENT...]\n");
 		return 2;
 	}
-	dprintf(fd, "%d %s %lld\n", (int)getpid(),
-		argc > 2 ? "-"
-		: rank	 ? rank
-			 : "?",
-		ts.tv_sec * 1000000000LL + ts.tv_nsec);
+	dprintf(fd, "%d %s %lld\n", (int)getpid(), argc > 2 ? "-" : rank ? rank : "?", now);
 	if (argc > 2) {
 		execvp(argv[2], argv + 2);
 		perror(argv[2]);

@@ -7,6 +7,8 @@
  * connections are open.
  */
 
+#include "bench/clock.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,21 +16,12 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { WINDOW = 64 };
 
 static char call[512];
 static size_t call_len;
-
-static long long now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000LL + ts.tv_nsec;
-}
 
 static void fail(const char *what)
 {
@@ -102,13 +95,6 @@ static void measure_rate(int fd, int calls)
 	printf("%.0f\n", calls * 1e9 / (double)(now_ns() - begun));
 }
 
-static int by_value(const void *a, const void *b)
-{
-	long long x = *(const long long *)a, y = *(const long long *)b;
-
-	return (x > y) - (x < y);
-}
-
 static void measure_latency(int fd, int calls)
 {
 	long long *times = calloc((size_t)calls, sizeof(*times));
@@ -123,7 +109,7 @@ static void measure_latency(int fd, int calls)
 			;
 		times[i] = now_ns() - begun;
 	}
-	qsort(times, (size_t)calls, sizeof(*times), by_value);
+	qsort(times, (size_t)calls, sizeof(*times), compare_ns);
 	printf("%lld %lld\n", times[calls / 2], times[calls * 99 / 100]);
 	free(times);
 }

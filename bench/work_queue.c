@@ -9,41 +9,19 @@
  * worker takes.
  */
 
+#include "bench/check.h"
+#include "bench/clock.h"
 #include "worker/elasticd_queue.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { WINDOW_MAX = 8192, PIECE = 256 };
 
 static struct elasticd *h;
 static struct elasticd_queue *q;
-
-static long long now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000LL + ts.tv_nsec;
-}
-
-static void check(int status)
-{
-	if (!status)
-		return;
-	fprintf(stderr, "%s: %s\n", elasticd_status_name(status), elasticd_error_text());
-	exit(1);
-}
-
-static int compare(const void *a, const void *b)
-{
-	long long x = *(const long long *)a, y = *(const long long *)b;
-
-	return (x > y) - (x < y);
-}
 
 static void work(void)
 {
@@ -138,7 +116,7 @@ static void one(int n)
 		fetch(&id, 1);
 		took[i] = now_ns() - took[i];
 	}
-	qsort(took, (size_t)n, sizeof(*took), compare);
+	qsort(took, (size_t)n, sizeof(*took), compare_ns);
 	printf("%lld\n", took[n / 2]);
 	free(took);
 }

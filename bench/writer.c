@@ -3,20 +3,13 @@
 /* Writes MIB mebibytes to standard output in calls of BYTES bytes, each one line, and appends the
  * nanoseconds it took to FILE. writer FILE MIB BYTES */
 
+#include "bench/clock.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-
-static long long now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000LL + ts.tv_nsec;
-}
 
 int main(int argc, char **argv)
 {

@@ -29,7 +29,7 @@ def parse_args():
     p.add_argument("--steps", type=int, default=600)
     p.add_argument("--batch", type=int, default=64, help="images per step, of all workers")
     p.add_argument("--notice-at", type=int, default=-1, metavar="STEP",
-                   help="rank 0 gives notice in this step of a training that begins anew")
+                   help="rank 0 gives notice in this step of a training that begins at step 0")
     return p.parse_args()
 
 

@@ -45,8 +45,8 @@ bool checkpoint_load(const char *path, struct checkpoint *c, struct net *n)
 	fclose(in);
 	if (got != sizeof(f) || memcmp(f.magic, MAGIC, sizeof(f.magic)) != 0 ||
 		f.params != NET_PARAMS || f.sum != checksum(&f))
-		fail("the checkpoint %s is damaged, or not one of this program: remove it to start"
-		     " anew",
+		fail("the checkpoint %s is damaged, or not one of this program: remove it to begin"
+		     " again",
 			path);
 	if (f.begin.seed != c->seed || f.begin.batch != c->batch)
 		fail("the checkpoint %s was made with --seed %llu --batch %llu", path,
