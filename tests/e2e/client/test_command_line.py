@@ -17,7 +17,7 @@ from harness import Varlink, puppet, spec
     (["list", "--jsn"], "--json"), (["--jsn", "list"], "--json"), (["logs", "--folow", "a"], "--follow"),
     (["run", "--nproc-per-nod3=2", "true"], "--nproc-per-node"), (["start", "--flow", "true"], "--follow"),
 ])
-def test_a_misspelt_word_is_answered_by_the_one_that_was_meant(box, args, guess):
+def test_misspelt_words_get_a_suggestion(box, args, guess):
     result = box.ctl(*args)
     assert result.rc in (2, 125), result
     assert f"did you mean {guess}?" in result.err, result
@@ -27,7 +27,7 @@ def test_a_misspelt_word_is_answered_by_the_one_that_was_meant(box, args, guess)
     ["sto"], ["stopp"], ["kil"], ["resart"], ["shutdwn"], ["help", "kil"], ["r"], ["preemt"], ["scal"],
     ["task", "cancl"], ["task", "clos"],
 ])
-def test_no_guess_names_a_verb_that_ends_something(box, args):
+def test_no_suggestion_is_a_verb_that_ends_something(box, args):
     result = box.ctl(*args)
     assert result.rc == 2 and "there is no verb" in result.err, result
     assert "did you mean" not in result.err, result
@@ -93,7 +93,7 @@ def test_start_says_why_no_worker_could_begin_and_not_started(box, daemon, how):
     assert "the run has no logs" in box.ctl("logs", "j").err
 
 
-def test_a_run_that_no_worker_ended_is_told_of_in_words(box, daemon):
+def test_a_run_that_no_worker_ended_is_described_in_words(box, daemon):
     name, _ = daemon.submit(spec("hang", name="slow", max_run_time="1s"))
     said = "ended with exit status 124: timed out after 1 s"
     assert f"slow {said}" in box.ctl("wait", name).out
@@ -110,7 +110,7 @@ def test_a_run_without_logs_is_followed_to_its_end(box, daemon):
     assert "j failed with exit status 3" in result.err and "goes on" not in result.err, result
 
 
-def test_root_without_a_daemon_is_told_of_systemctl(box):
+def test_root_without_a_daemon_is_pointed_to_systemctl(box):
     socket = "/run/elasticd/control.sock"
     if os.geteuid() != 0 or pathlib.Path(socket).exists():
         pytest.skip("this is for root, on a host without an elasticd of its own")

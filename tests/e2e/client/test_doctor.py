@@ -18,7 +18,7 @@ LINE = re.compile(r"(ok |warning |problem ) *([a-z-]+)( \S+)?: .+")
 TWO = ["--nnodes=2", "--timeout=0"]
 
 
-def test_a_host_alone_is_looked_at(box):
+def test_one_host_gets_all_its_checks(box):
     found = doctor(box)
     names = [c["check"] for c in found.checks]
     assert {"elasticd", "agent", "open-files", "processes", "cgroup", "state-directory", "log-directory",
@@ -34,7 +34,7 @@ def test_each_check_is_one_line_and_quiet_leaves_out_what_is_well(box):
     assert quiet == [line for line in lines if not line.startswith("ok")]
 
 
-def test_nothing_is_made(box):
+def test_doctor_makes_no_directories(box):
     before = sorted(box.dir.rglob("*"))
     doctor(box, f"--log-dir={box.path('made/logs')}")
     after = [p for p in sorted(box.dir.rglob("*")) if p.parent.name != "out"]
@@ -46,7 +46,7 @@ def test_the_elasticd_that_runs_is_named(box, daemon):
     found.expect("elasticd", "ok", "version", str(daemon.socket))
 
 
-def test_an_elasticd_that_hangs_does_not_hold_it_up(box, daemon):
+def test_an_elasticd_that_hangs_is_reported_after_seconds(box, daemon):
     os.kill(daemon.pid, signal.SIGSTOP)
     try:
         doctor(box).expect("elasticd", "problem", "does not answer")
@@ -116,7 +116,7 @@ def test_an_address_that_is_not_here_is_a_problem(box):
     found.expect("address", "problem", "240.1.2.0/24", "127.0.0.1 (lo)")
 
 
-def test_it_stands_in_place_of_run(box):
+def test_doctor_takes_the_command_line_of_run(box):
     """A command line of run, with its program, is taken as it is."""
     found = doctor(box, *TWO, "--nproc-per-node=2", "--rdzv-endpoint=127.0.0.1", "train.py", "--lr=1")
     found.expect("endpoint", "warning")
@@ -139,7 +139,7 @@ def with_user(box, etcd, password):
     return [f"--spec={job}", "--timeout=0"]
 
 
-def test_an_etcd_that_is_well(box):
+def test_a_healthy_etcd_is_ok(box):
     etcd = LocalEtcd(box)
     found = doctor(box, *through_etcd(etcd.address))
     found.expect("etcd", "ok", "version 3.", "led by member", about=etcd.address)
@@ -150,7 +150,7 @@ def test_an_etcd_that_is_well(box):
     assert etcd.post("/v3/lease/leases").get("leases", []) == []
 
 
-def test_keys_of_a_group_are_said_and_left_alone(box):
+def test_keys_of_a_group_are_reported_and_kept(box):
     etcd = LocalEtcd(box)
     etcd.put("/elasticd/exp/lead", "somebody")
     doctor(box, *through_etcd(etcd.address)).expect("etcd-rights", "ok", "a group of this name")

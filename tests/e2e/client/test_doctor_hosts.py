@@ -68,7 +68,7 @@ def test_a_node_rank_that_is_there_twice_is_refused(box):
     assert sum("missing: 2" in text for text in texts) == 2, texts
 
 
-def test_without_the_host_of_the_endpoint_nobody_meets(box):
+def test_hosts_cannot_meet_without_the_host_of_the_endpoint(box):
     found = doctor(box, *ranked(free_port(), 1, "--timeout=500ms"))
     found.expect("meeting", "problem", "has not met another one in 500ms", "Connection refused")
 
@@ -87,7 +87,7 @@ def test_hosts_of_another_group_are_refused(box, other, text):
     Found(program.wait()).expect("meeting", "ok")
 
 
-def test_another_program_at_the_endpoint_is_told_from_a_host(box):
+def test_another_program_at_the_endpoint_is_recognised(box):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         def refuse():
             while True:
@@ -175,7 +175,7 @@ def test_the_head_keeps_its_lease_while_it_waits(box):
         found.expect("meeting", "ok", "2 hosts")
 
 
-def test_a_head_that_was_killed_is_waited_out(box):
+def test_hosts_outwait_the_lease_of_a_killed_head(box):
     etcd = LocalEtcd(box)
     first = box.ctl_start("doctor", *through(etcd, 2))
     wait_for(lambda: "/elasticd/exp/doctor" in etcd.keys(), box.dir, what="the first one to lead")

@@ -107,7 +107,7 @@ def test_programs_become_job_files_that_are_valid(box):
     assert again.rc == 1 and "web.yaml: File exists" in again.err
 
 
-def test_what_has_counterparts_alone_succeeds(box):
+def test_a_file_with_counterparts_only_succeeds(box):
     conf = write(box, main=MAIN.split("[include]")[0])
     result = box.ctl("import", conf)
     assert result.rc == 0 and not result.err

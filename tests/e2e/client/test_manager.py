@@ -69,7 +69,7 @@ def test_a_job_from_a_file_and_what_is_wrong_with_one(box, elasticd, m, monkeypa
 
 
 @pytest.mark.parametrize("value", ["a\0b", "\ud800", 1 << 63, float("nan"), {1, 2}])
-def test_what_no_message_can_hold_is_named(elasticd, m, value):
+def test_values_that_no_message_can_hold_are_named(elasticd, m, value):
     with pytest.raises(elasticd.InvalidArgument, match="cannot be sent as JSON"):
         m.start({"roles": [{"command": ["true"], "env": {"A": value}}]})
 
@@ -104,7 +104,7 @@ def connections(daemon):
     return sum(name.startswith("socket:") for name in descriptors(daemon.pid).values())
 
 
-def test_closing_ends_what_other_threads_wait_for_and_the_connections(box, elasticd, daemon):
+def test_closing_ends_waits_of_other_threads_and_connections(box, elasticd, daemon):
     before = connections(daemon)
     m = elasticd.Manager(daemon.socket)
     job = m.start(spec("hang", name="held"))
@@ -154,7 +154,7 @@ def test_waits_and_events_go_on_over_a_new_elasticd(box, elasticd, daemon, m):
     assert [e.seq for e in seen] == list(range(1, len(seen) + 1)) and seen[-1].event == "ended"
 
 
-def test_asyncio_does_the_same(box, elasticd, daemon):
+def test_asyncio_controls_a_job(box, elasticd, daemon):
     async def main():
         async with elasticd.aio.Manager(daemon.socket) as m:
             one, two = await asyncio.gather(m.start(spec("print:a", name="one")),

@@ -194,7 +194,7 @@ def test_each_call_and_each_answer_is_of_the_interface(box, elasticd, server):
     checked(server, results)
 
 
-def test_so_they_are_of_the_twin_for_asyncio(box, elasticd, server):
+def test_calls_of_the_asyncio_twin_are_of_the_interface(box, elasticd, server):
     async def main():
         async with elasticd.aio.Manager(box.path("s")) as m:
             results = [await call(m) for call, _ in VERBS]

@@ -21,7 +21,7 @@ def failed(daemon):
     return daemon.run(spec("print:hello \x1b[31mred\x1b[0m \x07", "exit:3", name="j", logs={"redirects": 3}))
 
 
-def test_what_verbs_find_out_goes_to_the_pager(box, daemon, failed):
+def test_output_of_verbs_that_look_goes_to_the_pager(box, daemon, failed):
     for args in (("logs", "j"), ("errors", "j"), ("why", "j"), ("events", "j"), ("history",), ("help",),
                  ("help", "run"), ("diff", "j", failed["run"])):
         lines = shown(box, *args)
@@ -32,7 +32,7 @@ def test_what_verbs_find_out_goes_to_the_pager(box, daemon, failed):
     assert shown(box, "logs", "j")[0].endswith("\x1b[31mred\x1b[0m ^G")
 
 
-def test_nothing_else_does(box, daemon, failed):
+def test_other_output_goes_to_no_pager(box, daemon, failed):
     for args in (("logs", "-f", "j"), ("events", "-f", "j"), ("list", "-a"), ("--no-pager", "history"),
                  ("history", "--json")):
         lines = shown(box, *args)

@@ -21,7 +21,7 @@ def runs(daemon):
             daemon.run(spec("exit:4", name="bad"))]
 
 
-def test_what_ended_is_listed_the_newest_first(box, daemon, runs):
+def test_ended_runs_are_listed_the_newest_first(box, daemon, runs):
     daemon.submit(spec("hang", name="active"))
     table = box.ctl("history").out.splitlines()
     assert [line.split("_")[0] for line in table[1:]] == ["bad", "twice", "good"], table

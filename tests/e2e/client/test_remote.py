@@ -92,7 +92,7 @@ def test_tasks_go_through_ssh_on_several_connections(box, far):
     (["--host=far", "update"], 2, "update is for this host alone: it does not go with --host"),
     (["--host=far", "status", "nobody"], 4, "no job named nobody"),
 ])
-def test_what_goes_wrong_is_one_line(box, far, argv, rc, said):
+def test_each_error_is_one_line(box, far, argv, rc, said):
     r = box.ctl(*argv)
     lines = [line for line in r.err.splitlines() if line.startswith("elasticctl: ")]
     assert r.rc == rc and len(lines) == 1 and lines[0].startswith("elasticctl: " + said), r
@@ -136,7 +136,7 @@ def test_ctrl_c_and_death_end_ssh_and_leave_the_job(box, far):
     far.start()
 
 
-def test_python_does_the_same(box, far, elasticd):
+def test_python_goes_through_ssh(box, far, elasticd):
     with elasticd.Manager(host="far") as m:
         assert "far" in repr(m)
         job = m.start(spec("print:hello", "hang"), name="p")

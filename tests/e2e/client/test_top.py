@@ -64,7 +64,7 @@ def test_a_signal_goes_to_a_worker_after_a_question(box, daemon, jobs):
     t.see("attempt 1, restarts 1 of 3")
 
 
-def test_it_says_that_elasticd_is_gone_and_connects_again(box, daemon, jobs):
+def test_a_lost_elasticd_is_shown_and_connected_to_again(box, daemon, jobs):
     t = Screen(box, f"{CTL} top")
     t.see("digits", "step 0 of a")
     daemon.kill()
@@ -85,7 +85,7 @@ def test_a_signal_leaves_the_terminal_as_it_was(box, daemon, jobs, signo):
 
 @pytest.mark.parametrize("env,colours,dash", [
     ({"LC_ALL": "C"}, True, "?"), ({"NO_COLOR": "1"}, False, "–"), ({"TERM": "vt100"}, False, "–")])
-def test_it_fits_the_terminal_and_the_locale(box, daemon, jobs, env, colours, dash):
+def test_the_screen_fits_the_terminal_and_the_locale(box, daemon, jobs, env, colours, dash):
     t = Screen(box, f"{CTL} top", 100, **env)
     t.see(f"step 0 of a long epoch {dash} and")
     row = t.lines("-e")[4]

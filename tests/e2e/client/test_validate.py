@@ -95,7 +95,7 @@ def test_files_by_command_line_without_a_daemon(box):
     assert box.ctl("validate", box.path("work/missing.yaml")).rc == 2
 
 
-def test_json_files_too(box):
+def test_json_files_are_checked(box):
     path = box.path("work/job.json")
     path.write_text(json.dumps(spec("x", restart={"max": 3})))
     assert box.ctl("validate", path).rc == 0
@@ -126,7 +126,7 @@ stop: {timeout: 30}
 
 
 @pytest.mark.parametrize("verb", ["validate", "run", "start"])
-def test_every_error_of_a_file_is_told_with_its_place_and_without_usage(box, daemon, verb):
+def test_every_error_of_a_file_has_its_place_and_no_usage(box, daemon, verb):
     path = box.path("work/wrong.yaml")
     path.write_text(WRONG_FILE)
     result = box.ctl(verb, *([path] if verb == "validate" else [f"--spec={path}"]))
@@ -141,7 +141,7 @@ def test_every_error_of_a_file_is_told_with_its_place_and_without_usage(box, dae
 
 
 @pytest.mark.parametrize("verb", ["validate", "run", "start"])
-def test_one_exit_status_for_whatever_is_wrong_with_a_file(box, verb):
+def test_every_wrong_file_has_one_exit_status(box, verb):
     broken = box.path("work/broken.yaml")
     broken.write_text("roles: [")
     for path in (broken, box.path("work/missing.yaml"), box.path("work")):

@@ -19,7 +19,7 @@ def terminal(box, *args):
     return Terminal(box, CTL, *args, env={"TERM": "xterm", "NO_COLOR": "1"})
 
 
-def test_it_says_how_far_a_stop_has_got_and_removes_the_line(box, daemon, stubborn):
+def test_the_line_shows_how_far_a_stop_has_got_and_goes(box, daemon, stubborn):
     other = terminal(box, "wait", "j", "--until", "ended")
     quiet = terminal(box, "-q", "wait", "j")
     piped = box.ctl_start("wait", "j")
