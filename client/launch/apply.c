@@ -35,6 +35,11 @@ static const struct {
 	[OPT_BACKOFF] = { "restart", "backoff" },
 	[OPT_MAX_RUN_TIME] = { NULL, "max_run_time" },
 	[OPT_SHUTDOWN_TIMEOUT] = { "stop", "timeout" },
+	[OPT_NAME] = { NULL, "name" },
+	[OPT_VIRTUAL_LOCAL_RANK] = { "compat", "virtual_local_rank" },
+	[OPT_MAX_RESTARTS] = { "restart", "max" },
+	[OPT_CWD] = { NULL, "cwd" },
+	[OPT_LOG_DIR] = { "logs", "dir" },
 };
 
 static int set_plain(struct launch_state *s, enum launch_id id, json_t *value)
@@ -85,25 +90,18 @@ int launch_size(struct launch_state *s, enum launch_id id, const char *text)
 	return r < 0 ? r : set_plain(s, id, json_string(text));
 }
 
-static int count_parse(struct launch_state *s, enum launch_id id, const char *text, uint64_t *ret)
+int launch_count(struct launch_state *s, enum launch_id id, const char *text)
 {
 	char expected[48];
+	uint64_t count;
 
-	if (scan_whole(text, INT_MAX, ret) == 0)
-		return 0;
+	if (scan_whole(text, INT_MAX, &count) == 0)
+		return set_plain(s, id, json_integer((json_int_t)count));
 	if (*text && strspn(text, "0123456789") == strlen(text))
 		snprintf(expected, sizeof(expected), "an integer <= %d", INT_MAX);
 	else
 		snprintf(expected, sizeof(expected), "an integer >= 0");
 	return launch_expected(s, id, expected, text);
-}
-
-int launch_count(struct launch_state *s, enum launch_id id, const char *text)
-{
-	uint64_t count;
-	int r = count_parse(s, id, text, &count);
-
-	return r < 0 ? r : set_plain(s, id, json_integer((json_int_t)count));
 }
 
 int launch_nproc(struct launch_state *s, enum launch_id id, const char *text)
@@ -135,12 +133,7 @@ int launch_role(struct launch_state *s, enum launch_id id, const char *text)
 	return json_put(role, "name", value) < 0 ? launch_no_memory(s) : 0;
 }
 
-int launch_virtual_local_rank(struct launch_state *s, enum launch_id id, const char *text)
-{
-	return launch_set(s, "compat", "virtual_local_rank", json_true());
-}
-
-static int path_json(struct launch_state *s, enum launch_id id, const char *text, json_t **ret)
+int launch_dir(struct launch_state *s, enum launch_id id, const char *text)
 {
 	_cleanup_free_ char *path = NULL;
 
@@ -149,24 +142,7 @@ static int path_json(struct launch_state *s, enum launch_id id, const char *text
 	path = launch_absolute(NULL, text);
 	if (!path)
 		return launch_refuse(s, id, "the current directory: %s", strerror(errno));
-	*ret = launch_text_json(s, id, path);
-	return *ret ? 0 : -EINVAL;
-}
-
-int launch_cwd(struct launch_state *s, enum launch_id id, const char *text)
-{
-	json_t *path;
-	int r = path_json(s, id, text, &path);
-
-	return r < 0 ? r : launch_set(s, NULL, "cwd", path);
-}
-
-int launch_log_dir(struct launch_state *s, enum launch_id id, const char *text)
-{
-	json_t *path;
-	int r = path_json(s, id, text, &path);
-
-	return r < 0 ? r : launch_set(s, "logs", "dir", path);
+	return set_plain(s, id, launch_text_json(s, id, path));
 }
 
 int launch_ranks_filter(struct launch_state *s, enum launch_id id, const char *text)
@@ -222,14 +198,6 @@ int launch_numa_binding(struct launch_state *s, enum launch_id id, const char *t
 	return launch_expected(s, id, "node, socket, exclusive or core-complex", text);
 }
 
-int launch_max_restarts(struct launch_state *s, enum launch_id id, const char *text)
-{
-	uint64_t count;
-	int r = count_parse(s, id, text, &count);
-
-	return r < 0 ? r : launch_set(s, "restart", "max", json_integer((json_int_t)count));
-}
-
 int launch_stop_signal(struct launch_state *s, enum launch_id id, const char *text)
 {
 	char origin[LAUNCH_PET_MAX], name[SIGNALS_TEXT_MAX];
@@ -266,11 +234,6 @@ int launch_signals_to_handle(struct launch_state *s, enum launch_id id, const ch
 			return launch_no_memory(s);
 	}
 	return copy ? launch_set(s, "stop", "forward", TAKE_PTR(array)) : launch_no_memory(s);
-}
-
-int launch_name(struct launch_state *s, enum launch_id id, const char *text)
-{
-	return launch_set(s, NULL, "name", launch_text_json(s, id, text));
 }
 
 int launch_monitor_interval(struct launch_state *s, enum launch_id id, const char *text)

@@ -43,15 +43,15 @@
 	X(ROLE, "role", 0, "NAME", NULL, PET, GROUP_PROGRAM, launch_role,                          \
 		"what the workers are called (default)")                                           \
 	X(VIRTUAL_LOCAL_RANK, "virtual-local-rank", 0, NULL, NULL, PET, GROUP_PROGRAM,             \
-		launch_virtual_local_rank, "LOCAL_RANK 0 and one CUDA device for each worker")     \
+		launch_true, "LOCAL_RANK 0 and one CUDA device for each worker")                   \
 	X(NUMA_BINDING, "numa-binding", 0, "KIND", "node socket exclusive core-complex", 0,        \
 		GROUP_PROGRAM, launch_numa_binding,                                                \
 		"bind workers to CPUs near their GPU, or to parts")                                \
 	X(ENV, "env", 0, "NAME[=VALUE]", NULL, 0, GROUP_PROGRAM, launch_nothing,                   \
 		"set a variable for the workers; may be repeated")                                 \
-	X(CWD, "cwd", 0, "DIR", "@dir", 0, GROUP_PROGRAM, launch_cwd,                              \
+	X(CWD, "cwd", 0, "DIR", "@dir", 0, GROUP_PROGRAM, launch_dir,                              \
 		"directory in which the workers start")                                            \
-	X(LOG_DIR, "log-dir", 0, "DIR", "@dir", PET, GROUP_LOGS, launch_log_dir,                   \
+	X(LOG_DIR, "log-dir", 0, "DIR", "@dir", PET, GROUP_LOGS, launch_dir,                       \
 		"where runs have their logs; /dev/null: none")                                     \
 	X(REDIRECTS, "redirects", 'r', "N|RANK:N,...", "0 1 2 3", PET, GROUP_LOGS, launch_streams, \
 		"streams to files: 0, 1 (stdout), 2 (stderr), 3 (both)")                           \
@@ -78,7 +78,7 @@
 		"... within this size (10G in the default directory)")                             \
 	X(LOGS_SPECS, "logs-specs", 0, "NAME", NULL, 0, GROUP_REFUSED, launch_logs_specs,          \
 		"refused: a Python plug-in")                                                       \
-	X(MAX_RESTARTS, "max-restarts", 0, "N", NULL, PET, GROUP_FAILURES, launch_max_restarts,    \
+	X(MAX_RESTARTS, "max-restarts", 0, "N", NULL, PET, GROUP_FAILURES, launch_count,           \
 		"restarts of the group over its life (0)")                                         \
 	X(RESTART_POLICY, "restart-policy", 0, "POLICY", "on-failure always never", 0,             \
 		GROUP_FAILURES, launch_text, "on-failure, always or never")                        \
@@ -94,7 +94,7 @@
 		launch_signals_to_handle, "handed on to workers (SIGTERM,SIGINT,SIGHUP,SIGQUIT)")  \
 	X(SPEC, "spec", 0, "FILE", "@file", 0, GROUP_JOB, launch_nothing,                          \
 		"job file in YAML or JSON; flags override it")                                     \
-	X(NAME, "name", 0, "NAME", NULL, 0, GROUP_JOB, launch_name, "what the job is called")      \
+	X(NAME, "name", 0, "NAME", NULL, 0, GROUP_JOB, launch_text, "what the job is called")      \
 	X(DRY_RUN, "dry-run", 0, NULL, NULL, 0, GROUP_JOB, launch_nothing,                         \
 		"print the specification and run nothing")                                         \
 	X(MONITOR_INTERVAL, "monitor-interval", 0, "SECONDS", NULL, PET, GROUP_NO_EFFECT,          \

@@ -15,6 +15,10 @@ static const struct table_column task_columns[] = { { "TASK", TABLE_RIGHT },
 	{ "TRIES", TABLE_RIGHT | TABLE_DROP(3) }, { "BYTES", TABLE_RIGHT | TABLE_DROP(4) },
 	{ "SINCE", TABLE_RIGHT | TABLE_DROP(2) }, { "ERROR", 0 }, { NULL, 0 } };
 
+static const char *const task_states[] = { "queued", "running", "succeeded", "failed",
+	"cancelled" };
+enum { N_STATES = sizeof(task_states) / sizeof(task_states[0]) };
+
 static enum color task_color(const char *state)
 {
 	if (!strcmp(state, "succeeded"))
@@ -68,15 +72,14 @@ static int print_page(struct ctl *ctl, const json_t *tasks, bool first)
 
 static bool are_states(const char *text)
 {
-	static const char *const known[] = { "queued", "running", "succeeded", "failed",
-		"cancelled" };
 
 	while (true) {
 		size_t n = strcspn(text, ","), i = 0;
 
-		while (i < 5 && (strlen(known[i]) != n || strncmp(known[i], text, n) != 0))
+		while (i < N_STATES &&
+			(strlen(task_states[i]) != n || strncmp(task_states[i], text, n) != 0))
 			i++;
-		if (i == 5)
+		if (i == N_STATES)
 			return false;
 		if (!text[n])
 			return true;
@@ -126,8 +129,7 @@ int cmd_task_list(struct ctl *ctl, struct args *args)
 
 int cmd_task_stats(struct ctl *ctl, struct args *args)
 {
-	static const char *const states[] = { "queued", "running", "succeeded", "failed",
-		"cancelled" };
+
 	_cleanup_json_ json_t *answer = NULL;
 	_cleanup_free_ char *error = NULL;
 	struct queue_client q;
@@ -143,9 +145,10 @@ int cmd_task_stats(struct ctl *ctl, struct args *args)
 		ctl_print_json(s, false);
 		return 0;
 	}
-	for (size_t i = 0; i < 5; i++)
-		printf("%11s: %s%" PRId64 "%s\n", states[i], ctl_color(ctl, task_color(states[i])),
-			get_int(s, states[i]), ctl->color_out ? COLOR_OFF : "");
+	for (size_t i = 0; i < N_STATES; i++)
+		printf("%11s: %s%" PRId64 "%s\n", task_states[i],
+			ctl_color(ctl, task_color(task_states[i])), get_int(s, task_states[i]),
+			ctl->color_out ? COLOR_OFF : "");
 	printf("%11s: %" PRId64 " times\n", "put back", get_int(s, "put_back"));
 	printf("%11s: %" PRId64 " bytes\n", "memory", get_int(s, "bytes"));
 	printf("%11s: %" PRId64 ", %" PRId64 " slots free\n", "workers", get_int(s, "workers"),
