@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/launch/yaml.h"
 
+#include "client/launch/yaml_marks.h"
 #include "common/text/json.h"
 
 #include <errno.h>
@@ -28,6 +29,7 @@ void yaml_problems_fini(struct yaml_problems *p)
 #if HAVE_YAML
 
 #include "client/launch/yaml_scalar.h"
+#include "common/spec/table.h"
 
 #include <yaml.h>
 
@@ -48,6 +50,9 @@ struct loader {
 	size_t n_anchors;
 	size_t nodes;
 	struct yaml_problems *problems;
+	struct yaml_marks *marks; /* of all values; NULL: not wanted */
+	size_t marks_room;
+	struct spec_ctx at; /* the path of the value, spelt as in errors; empty without marks */
 };
 
 static int loader_error(struct loader *l, int code, const yaml_mark_t *mark, const char *text)
@@ -187,11 +192,47 @@ static int load_scalar(struct loader *l, const yaml_event_t *event, json_t **ret
 	return r < 0 ? error_set(l->err, r, "%s: out of memory", l->name) : 0;
 }
 
+static int add_mark(struct loader *l, const yaml_mark_t *mark)
+{
+	struct yaml_marks *m = l->marks;
+	char *path;
+
+	if (!m)
+		return 0;
+	if (m->n == l->marks_room) {
+		size_t room = l->marks_room ? 2 * l->marks_room : 64;
+		struct yaml_mark *items = reallocarray(m->items, room, sizeof(*items));
+
+		if (!items)
+			return -ENOMEM;
+		m->items = items;
+		l->marks_room = room;
+	}
+	path = strdup(l->at.path);
+	if (!path)
+		return -ENOMEM;
+	m->items[m->n++] = (struct yaml_mark){ path, mark->line + 1, mark->column + 1 };
+	return 0;
+}
+
+/* Adds key, or else the index i, to the path, and its mark. */
+static int enter_member(struct loader *l, const char *key, size_t i, const yaml_mark_t *mark)
+{
+	if (!l->marks)
+		return 0;
+	if (key)
+		spec_enter(&l->at, key);
+	else
+		spec_enter_index(&l->at, i);
+	return add_mark(l, mark);
+}
+
 static int load_node(struct loader *l, yaml_event_t *event, int depth, json_t **ret);
 
 static int load_sequence(struct loader *l, int depth, json_t *array)
 {
-	for (;;) {
+	for (size_t i = 0;; i++) {
+		size_t len = l->at.len;
 		yaml_event_t event;
 		json_t *value = NULL;
 		int r = next_event(l, &event);
@@ -202,10 +243,13 @@ static int load_sequence(struct loader *l, int depth, json_t *array)
 			yaml_event_delete(&event);
 			return 0;
 		}
-		r = load_node(l, &event, depth, &value);
+		r = enter_member(l, NULL, i, &event.start_mark);
+		if (r == 0)
+			r = load_node(l, &event, depth, &value);
 		yaml_event_delete(&event);
 		if (r < 0)
 			return r;
+		spec_leave(&l->at, len);
 		if (json_add(array, value) < 0)
 			return error_set(l->err, -ENOMEM, "%s: out of memory", l->name);
 	}
@@ -266,8 +310,10 @@ static int load_mapping(struct loader *l, int depth, json_t *object)
 {
 	for (;;) {
 		_cleanup_json_ json_t *value = NULL;
+		size_t len = l->at.len;
 		yaml_event_t event;
 		int r = next_event(l, &event), again;
+		const char *key;
 
 		if (r < 0)
 			return r;
@@ -276,14 +322,16 @@ static int load_mapping(struct loader *l, int depth, json_t *object)
 			return 0;
 		}
 		again = check_key(l, &event, object);
-		r = again < 0 ? again : load_next_node(l, depth, &value);
-		if (r == 0 && !again &&
-			json_put(object, (const char *)event.data.scalar.value, TAKE_PTR(value)) <
-				0)
+		key = (const char *)event.data.scalar.value;
+		r = again < 0 ? again : enter_member(l, key, 0, &event.start_mark);
+		if (r == 0)
+			r = load_next_node(l, depth, &value);
+		if (r == 0 && !again && json_put(object, key, TAKE_PTR(value)) < 0)
 			r = error_set(l->err, -ENOMEM, "%s: out of memory", l->name);
 		yaml_event_delete(&event);
 		if (r < 0)
 			return r;
+		spec_leave(&l->at, len);
 	}
 }
 
@@ -370,7 +418,9 @@ static int load_document(struct loader *l, json_t **ret)
 		r = next_event(l, &event);
 	if (r < 0)
 		return r;
-	r = load_node(l, &event, 0, ret);
+	r = add_mark(l, &event.start_mark);
+	if (r == 0)
+		r = load_node(l, &event, 0, ret);
 	yaml_event_delete(&event);
 	if (r == 0)
 		r = expect_event(l, YAML_DOCUMENT_END_EVENT, "not the end of the document");
@@ -379,28 +429,50 @@ static int load_document(struct loader *l, json_t **ret)
 	return r;
 }
 
-static int load_text(const char *text, size_t len, const char *name, json_t **ret,
-	struct yaml_problems *problems, struct error *err)
+static int load(struct loader *l, const char *text, size_t len, json_t **ret)
 {
-	struct loader l = {
-		.name = name, .text = text, .end = text + len, .err = err, .problems = problems
-	};
 	_cleanup_json_ json_t *value = NULL;
 	int r;
 
-	if (!yaml_parser_initialize(&l.parser))
-		return error_set(err, -ENOMEM, "%s: out of memory", name);
-	yaml_parser_set_input_string(&l.parser, (const unsigned char *)text, len);
-	r = load_document(&l, &value);
-	yaml_parser_delete(&l.parser);
-	for (size_t i = 0; i < l.n_anchors; i++) {
-		free(l.anchors[i].name);
-		json_decref(l.anchors[i].value);
+	l->text = text;
+	l->end = text + len;
+	if (!yaml_parser_initialize(&l->parser))
+		return error_set(l->err, -ENOMEM, "%s: out of memory", l->name);
+	yaml_parser_set_input_string(&l->parser, (const unsigned char *)text, len);
+	r = load_document(l, &value);
+	yaml_parser_delete(&l->parser);
+	for (size_t i = 0; i < l->n_anchors; i++) {
+		free(l->anchors[i].name);
+		json_decref(l->anchors[i].value);
 	}
-	free(l.anchors);
+	free(l->anchors);
 	if (r == 0)
 		*ret = TAKE_PTR(value);
 	return r;
+}
+
+static int load_text(const char *text, size_t len, const char *name, json_t **ret,
+	struct yaml_problems *problems, struct error *err)
+{
+	struct loader l = { .name = name, .err = err, .problems = problems };
+
+	return load(&l, text, len, ret);
+}
+
+int yaml_marks_read(const char *text, size_t len, struct yaml_marks *ret)
+{
+	_cleanup_(yaml_problems_fini) struct yaml_problems duplicates = { 0 };
+	_cleanup_json_ json_t *value = NULL;
+	struct yaml_marks marks = { 0 };
+	struct error unused;
+	struct loader l = { .name = "", .err = &unused, .problems = &duplicates, .marks = &marks };
+
+	if (load(&l, text, len, &value) == -ENOMEM) {
+		yaml_marks_fini(&marks);
+		return -ENOMEM;
+	}
+	*ret = marks;
+	return 0;
 }
 
 #else
@@ -415,6 +487,12 @@ static int load_text(const char *text, size_t len, const char *name, json_t **re
 			"%s: this elasticctl was built without YAML, it reads JSON only", name);
 	r = json_parse(text, len, 0, ret, err);
 	return r < 0 ? error_prefix(err, "%s", name) : 0;
+}
+
+int yaml_marks_read(const char *text, size_t len, struct yaml_marks *ret)
+{
+	*ret = (struct yaml_marks){ 0 };
+	return 0;
 }
 
 #endif

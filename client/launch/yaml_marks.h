@@ -2,9 +2,8 @@
 #pragma once
 
 /*
- * Finds where each value of a YAML text is, by the path that errors of a specification use
- * ("roles[0].env.A"). Reads the text a second time, which is only worth it after an error. Called
- * by job_file.c. Built without libyaml it finds none.
+ * Where each value of a YAML text is, by the path that errors of a specification use
+ * ("roles[0].env.A"). Called by job_file.c.
  */
 
 #include "common/base/cleanup.h"
@@ -21,8 +20,9 @@ struct yaml_marks {
 	size_t n;
 };
 
-/* Reads marks up to the first YAML error. Returns 0 with ret to be freed by yaml_marks_fini(), or
- * -ENOMEM. */
+/* yaml.c: reads the text again, which is only worth it after an error, up to the first YAML error.
+ * Returns 0 with ret to be freed by yaml_marks_fini(), or -ENOMEM. Built without libyaml it finds
+ * no marks. */
 _must_check_ int yaml_marks_read(const char *text, size_t len, struct yaml_marks *ret);
 void yaml_marks_fini(struct yaml_marks *m);
 

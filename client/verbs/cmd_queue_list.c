@@ -72,7 +72,6 @@ static int print_page(struct ctl *ctl, const json_t *tasks, bool first)
 
 static bool are_states(const char *text)
 {
-
 	while (true) {
 		size_t n = strcspn(text, ","), i = 0;
 
@@ -129,7 +128,6 @@ int cmd_task_list(struct ctl *ctl, struct args *args)
 
 int cmd_task_stats(struct ctl *ctl, struct args *args)
 {
-
 	_cleanup_json_ json_t *answer = NULL;
 	_cleanup_free_ char *error = NULL;
 	struct queue_client q;
