@@ -90,8 +90,6 @@ void top_take_open(struct top *t, const json_t *job)
 
 void top_find_gpus(struct top *t)
 {
-	if (!t->gpus)
-		return;
 	top_list_take_gpus(&t->jobs, t->gpus);
 	top_list_take_gpus(&t->workers, t->gpus);
 }
@@ -100,8 +98,7 @@ void top_take_gpus(struct top *t, const json_t *answer)
 {
 	json_decref(t->gpus);
 	t->gpus = json_incref((json_t *)answer);
-	top_list_take_gpus(&t->jobs, answer);
-	top_list_take_gpus(&t->workers, answer);
+	top_find_gpus(t);
 }
 
 void top_add_line(struct top *t, const char *text)

@@ -80,24 +80,24 @@ static void write_run(FILE *f, const char *name, const json_t *job, const json_t
 	run_line(f, "lines", text);
 }
 
-/* report with what is known of the run; takes report, returns owned or NULL. */
-static char *add_run(struct ctl *ctl, const char *name, char *report, const json_t *failure)
+/* Prints what is known of the run, if elasticd still knows it. */
+static void print_run(struct ctl *ctl, const char *name, const json_t *failure)
 {
 	_cleanup_json_ json_t *answer = NULL;
-	_cleanup_free_ char *refusal = NULL, *before = report;
+	_cleanup_free_ char *refusal = NULL, *whole = NULL;
 	struct error err = { 0 };
 	char *text = NULL;
 	size_t size;
 	FILE *f;
 
 	if (ctl_try(ctl, "Status", ctl_job(name), &answer, &refusal, &err) != 0)
-		return TAKE_PTR(before);
-	f = before ? open_memstream(&text, &size) : NULL;
+		return;
+	f = open_memstream(&text, &size);
 	if (!f)
-		return NULL;
-	fputs(before, f);
+		return;
 	write_run(f, name, json_object_get(answer, "job"), failure);
-	return memstream_end(f, &text);
+	whole = memstream_end(f, &text);
+	wrap_print(stdout, whole ? whole : "", WRAP_OWN, ctl->columns);
 }
 
 int cmd_errors(struct ctl *ctl, struct args *args)
@@ -130,11 +130,11 @@ int cmd_errors(struct ctl *ctl, struct args *args)
 		return print_none(ctl, job, attempt >= 0);
 	snprintf(heading, sizeof(heading), "%.100s attempt %d", job,
 		(int)get_int(json_array_get(failures, 0), "attempt"));
-	text = add_run(ctl, job, report_format(heading, failures, ctl->color_out),
-		json_array_get(failures, 0));
+	text = report_format(heading, failures, ctl->color_out);
 	if (!text)
 		return ctl_error(ctl, CTL_FAILED, "out of memory");
 	wrap_print(stdout, text, WRAP_OWN, ctl->columns);
+	print_run(ctl, job, json_array_get(failures, 0));
 	return 0;
 }
 
