@@ -177,7 +177,7 @@ static void on_released(void *arg, const char *error, json_t *parameters, bool c
 		return;
 	c->releasing--;
 	c->freed++;
-	c->s->held = false;
+	c->s->must_release = false;
 	submit_pump(c->s);
 }
 

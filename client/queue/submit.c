@@ -361,8 +361,8 @@ static bool is_only_full(struct submit *s, const char *error)
 	/* If the queue is full of results, releasing ours makes room. */
 	if (!s->collect)
 		return false;
-	s->held = collect_freed(s->collect) == s->sent_freed;
-	return !s->held || collect_busy(s->collect);
+	s->must_release = collect_freed(s->collect) == s->sent_freed;
+	return !s->must_release || collect_busy(s->collect);
 }
 
 /* If the service refused, no task of the call was accepted; if the agent is gone, some may have
@@ -431,7 +431,7 @@ static bool send_batch(struct submit *s)
 
 static bool has_room(const struct submit *s)
 {
-	return !s->held && !stdout_buffer_full(s->out) &&
+	return !s->must_release && !stdout_buffer_full(s->out) &&
 	       !(s->collect && collect_full(s->collect)) &&
 	       !(s->view && progress_view_begins(s->view));
 }

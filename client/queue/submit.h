@@ -43,7 +43,7 @@ struct submit {
 	uint64_t sent_ms;
 	uint64_t sent_freed; /* collect_freed() when it was sent */
 	size_t batch;	     /* the most tasks for one call */
-	bool held;	     /* the queue is full of results that we have to release first */
+	bool must_release;   /* the queue is full of results: some go before more tasks come */
 
 	int64_t accepted;
 	int status;	  /* our exit status so far */

@@ -37,20 +37,6 @@ def test_verbs_behind_a_verb_have_their_own_help(box):
         assert box.ctl(*args).rc == 2, args
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_script_is_syntactically_right_and_names_every_verb(box, shell):
-    result = box.ctl("completion", shell)
-    assert result.rc == 0, result
-    assert all(verb in result.out for verb in VERBS if verb != "completion")
-    assert "how long each may take" in result.out or shell == "bash"
-    if not have(shell):
-        pytest.skip(f"{shell} is not installed: its syntax was not checked")
-    path = box.path("work/completion")
-    path.write_text(result.out)
-    check = box.sh(shell, "-n", path)
-    assert check.rc == 0, check
-
-
 def complete(box, *words, env=None):
     """What bash offers after these words; the last one is being typed."""
     script = """
