@@ -283,11 +283,6 @@ int64_t get_int(const json_t *j, const char *key)
 	return json_integer_value(json_object_get(j, key));
 }
 
-bool get_true(const json_t *j, const char *key)
-{
-	return json_is_true(json_object_get(j, key));
-}
-
 bool has_value(const json_t *j, const char *key)
 {
 	const json_t *v = json_object_get(j, key);

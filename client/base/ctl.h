@@ -171,5 +171,4 @@ json_t *ctl_with(json_t *j, const char *key, json_t *value);
 /* Members of answers: NULL or 0 where they are not there. */
 const char *get_text(const json_t *j, const char *key);
 int64_t get_int(const json_t *j, const char *key);
-bool get_true(const json_t *j, const char *key);
 bool has_value(const json_t *j, const char *key);

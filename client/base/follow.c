@@ -5,6 +5,7 @@
 #include "client/base/line_printer.h"
 #include "client/output/screen.h"
 #include "common/base/printable.h"
+#include "common/text/json.h"
 #include "common/text/report.h"
 
 #include <string.h>
@@ -36,7 +37,7 @@ static bool worth_telling(const json_t *event)
 	if (!strcmp(name, "started") && get_int(event, "attempt") == 0)
 		return false;
 	/* With many workers, those that the agent stopped would hide the one that failed. */
-	if (get_true(json_object_get(event, "data"), "collateral"))
+	if (json_get_bool(json_object_get(event, "data"), "collateral", false))
 		return false;
 	for (size_t i = 0; i < sizeof(dull) / sizeof(dull[0]); i++)
 		if (!strcmp(name, dull[i]))

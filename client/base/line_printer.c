@@ -175,7 +175,8 @@ static void print_whole(
 static void print_bytes(struct line_printer *p, const json_t *line, const char *bytes, size_t len)
 {
 	const char *stream = get_text(line, "stream");
-	bool is_err = stream && !strcmp(stream, "stderr"), partial = get_true(line, "partial");
+	bool is_err = stream && !strcmp(stream, "stderr"),
+	     partial = json_get_bool(line, "partial", false);
 	struct line_part *part = find_part(p, (int)get_int(line, "rank"), is_err, partial);
 
 	if (!part || (!partial && !part->begun && !part->held)) {

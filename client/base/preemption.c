@@ -76,7 +76,7 @@ char *preemption_progress(const json_t *p, int64_t now_us)
 	fputs(state_words(get_text(p, "state")), f);
 	if (has_value(p, "step"))
 		fprintf(f, ", step %lld%s", (long long)get_int(p, "step"),
-			get_true(p, "final") ? " is the last" : "");
+			json_get_bool(p, "final", false) ? " is the last" : "");
 	if (get_int(p, "participants") > 0)
 		fprintf(f, ", %lld of %lld saved", (long long)get_int(p, "saved"),
 			(long long)get_int(p, "participants"));

@@ -3,6 +3,7 @@
 
 #include "client/base/ctl.h"
 #include "client/base/job.h"
+#include "common/text/json.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -208,7 +209,7 @@ static void worker_state_cell(struct table *t, const struct top_item *item)
 		table_cellf(t, color_state(state), "%s %s", state, job_exit_short(ex, end));
 	else
 		table_cellf(t, color_state(state), "%s%s", state ? state : "?",
-			get_true(item->of, "attached") ? " attached" : "");
+			json_get_bool(item->of, "attached", false) ? " attached" : "");
 }
 
 static void last_cell(struct table *t, const struct top_item *item)

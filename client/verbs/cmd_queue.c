@@ -42,8 +42,8 @@ int cmd_task_done(struct ctl *ctl, struct args *args)
 	if (ctl->json)
 		ctl_print_json(answer, false);
 	else
-		ctl_say(ctl, "%s", get_true(answer, "done") ? "done" : "not done");
-	return get_true(answer, "done") ? 0 : 1;
+		ctl_say(ctl, "%s", json_get_bool(answer, "done", false) ? "done" : "not done");
+	return json_get_bool(answer, "done", false) ? 0 : 1;
 }
 
 int cmd_task_cancel(struct ctl *ctl, struct args *args)

@@ -4,6 +4,7 @@
 #include "client/queue/client.h"
 #include "client/queue/payload.h"
 #include "client/verbs/verbs.h"
+#include "common/text/json.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -154,7 +155,7 @@ static int fetch_all(struct fetch *f)
 			if (json_array_append_new(numbers, json_integer(after)) < 0)
 				return ctl_error(f->ctl, CTL_FAILED, "out of memory");
 		}
-		more = get_true(answer, "more") && json_array_size(numbers) > 0;
+		more = json_get_bool(answer, "more", false) && json_array_size(numbers) > 0;
 		r = fetch_part(f, numbers);
 		if (r != 0)
 			return r;

@@ -4,6 +4,7 @@
 #include "client/queue/client.h"
 #include "client/queue/payload.h"
 #include "client/verbs/verbs.h"
+#include "common/text/json.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -119,7 +120,7 @@ int cmd_task_list(struct ctl *ctl, struct args *args)
 			after = get_int(json_array_get(tasks, n - 1), "task");
 			none = false;
 		}
-		more = get_true(answer, "more") && n > 0;
+		more = json_get_bool(answer, "more", false) && n > 0;
 	}
 	if (r == 0 && none)
 		ctl_say(ctl, "There are no tasks.");
@@ -158,7 +159,7 @@ int cmd_task_stats(struct ctl *ctl, struct args *args)
 		printf("%11s: %s%s%s\n", "error", ctl_color(ctl, COLOR_RED), error ? error : "?",
 			ctl->color_out ? COLOR_OFF : "");
 	}
-	if (get_true(s, "closed"))
+	if (json_get_bool(s, "closed", false))
 		printf("%11s: yes\n", "closed");
 	return 0;
 }

@@ -125,8 +125,8 @@ static char *diff_value(const json_t *row, const char *side, const char *is_defa
 		return strdup("(unset)");
 	text = json_is_string(value) ? strdup(json_string_value(value))
 				     : json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
-	if (text &&
-		asprintf(&whole, "%s%s", text, get_true(row, is_default) ? " (default)" : "") < 0)
+	if (text && asprintf(&whole, "%s%s", text,
+			    json_get_bool(row, is_default, false) ? " (default)" : "") < 0)
 		whole = NULL;
 	free(text);
 	return whole;

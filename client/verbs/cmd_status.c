@@ -347,8 +347,8 @@ static void who_cells(struct table *t, const json_t *worker)
 
 	table_cellf(t, COLOR_NONE, "%d", (int)get_int(worker, "rank"));
 	table_cellf(t, COLOR_NONE, "%s:%d%s%s", role, (int)get_int(worker, "index"),
-		get_true(worker, "leader") ? " (leader)" : "",
-		get_true(worker, "extra") ? " (extra)" : "");
+		json_get_bool(worker, "leader", false) ? " (leader)" : "",
+		json_get_bool(worker, "extra", false) ? " (extra)" : "");
 }
 
 /* Adds the state, and what is special about it. */
@@ -363,8 +363,8 @@ static void state_cell(struct table *t, const json_t *worker)
 			time_text_ago(ctl_now_us(), get_int(worker, "next_start_us"), when));
 	else
 		table_cellf(t, color_state(state), "%s%s%s", state,
-			get_true(worker, "attached") ? ", attached" : "",
-			get_true(worker, "on_purpose") ? ", on purpose" : "");
+			json_get_bool(worker, "attached", false) ? ", attached" : "",
+			json_get_bool(worker, "on_purpose", false) ? ", on purpose" : "");
 }
 
 static void saved_cell(struct table *t, const json_t *worker)
