@@ -185,6 +185,7 @@ static void world_make(void)
 	snprintf(log_dir, sizeof(log_dir), "%s/logs", dir);
 	ck_assert_int_eq(file_mkdir_p(state_dir, 0700), 0);
 	ck_assert_int_eq(loop_new(&loop), 0);
+	loop_freeze();
 	n_processes = kill_errno = 0;
 	memset(processes, 0, sizeof(processes));
 	record[0] = '\0';
