@@ -45,8 +45,7 @@ static int archived_run_no_logs(struct varlink_call *call, const struct archived
 	else
 		error_set(&err, -ENOENT, "the run has no logs: %s",
 			json_get_string(s->verdict, "message", "no worker was started"));
-	return varlink_error(
-		call, "Internal", json_pack("{s:s, s:i}", "message", err.text, "errno", ENOENT));
+	return varlink_error(call, "Internal", manager_internal(err.text, -ENOENT));
 }
 
 static int archived_run_logs(struct varlink_call *call, json_t *p, void *arg)
@@ -124,8 +123,7 @@ static int archived_run_results(struct varlink_call *call, json_t *p, void *arg)
 
 	if (r < 0 && r != -ENOENT) {
 		json_decref(answer);
-		return varlink_error(call, "Internal",
-			json_pack("{s:s, s:i}", "message", err.text, "errno", -r));
+		return varlink_error(call, "Internal", manager_internal(err.text, r));
 	}
 	results = json_get_array(saved, "results");
 	json_put(answer, "results", results ? json_incref(results) : json_array());

@@ -53,7 +53,7 @@ static int log_call_lines(void *arg, json_t *lines, int64_t missed, bool more)
 static int log_call_refuse(
 	struct varlink_call *call, json_t *parameters, int r, const struct error *err)
 {
-	json_t *attempt = json_object_get(parameters, "attempt"), *answer;
+	json_t *attempt = json_object_get(parameters, "attempt");
 
 	if (r == -ENOENT && json_is_integer(attempt))
 		return varlink_error(
@@ -64,10 +64,7 @@ static int log_call_refuse(
 		return varlink_error(call, "InvalidArgument",
 			manager_invalid(
 				"ranks", json_get_string(parameters, "ranks", ""), err->text));
-	answer = json_object();
-	json_put_string(answer, "message", err->text);
-	json_put_int(answer, "errno", -r);
-	return varlink_error(call, "Internal", answer);
+	return varlink_error(call, "Internal", manager_internal(err->text, r));
 }
 
 int log_call_start(struct log_calls *calls, struct loop *loop, struct varlink_call *call,

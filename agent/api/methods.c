@@ -57,8 +57,7 @@ static int methods_not_active(struct supervisor *sv, struct varlink_call *call)
 /* Refuses to start workers while a notice of preemption is up. */
 static int methods_preempted(struct varlink_call *call)
 {
-	return varlink_error(call, "Internal",
-		json_pack("{s:s, s:i}", "message", SUPERVISOR_ON_NOTICE, "errno", EBUSY));
+	return varlink_error(call, "Internal", manager_internal(SUPERVISOR_ON_NOTICE, -EBUSY));
 }
 
 static int method_ping(struct varlink_call *call, json_t *p, void *arg)
@@ -222,8 +221,7 @@ static int method_scale(struct varlink_call *call, json_t *p, void *arg)
 	i = role ? i : 0;
 	if (supervisor_spec(sv)->roles[i].leader && n != 1)
 		return varlink_error(call, "Internal",
-			json_pack("{s:s, s:i}", "message",
-				"a role that leads the group has one worker", "errno", EINVAL));
+			manager_internal("a role that leads the group has one worker", -EINVAL));
 	if (supervisor_replicas(sv, i) == (int)n)
 		return varlink_reply(call, NULL);
 	snprintf(why, sizeof(why), "%.40s is scaled from %d to %d on request of user %s",

@@ -41,8 +41,7 @@ static int single_call_refuse(struct supervisor *sv, struct varlink_call *call, 
 	case -ENOMEM:
 		return -ENOMEM;
 	default:
-		return varlink_error(call, "Internal",
-			json_pack("{s:o, s:i}", "message", json_text(err->text), "errno", -r));
+		return varlink_error(call, "Internal", manager_internal(err->text, r));
 	}
 }
 
@@ -67,8 +66,7 @@ int single_call_start(struct supervisor *sv, struct varlink_call *call, json_t *
 	if (r == -ENOENT)
 		return varlink_error(call, "NotFound", manager_no_role(what.role));
 	if (r == -EINVAL)
-		return varlink_error(call, "Internal",
-			json_pack("{s:o, s:i}", "message", json_text(err.text), "errno", EINVAL));
+		return varlink_error(call, "Internal", manager_internal(err.text, r));
 	if (r < 0)
 		return single_call_refuse(sv, call, name, r, &err);
 	log_notice("%s is started on request of user %s", worker_name(w),

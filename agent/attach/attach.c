@@ -361,8 +361,7 @@ static int attach_failed(
 	w->on_purpose = true;
 	worker_set_state(w, WORKER_STOPPED, text);
 	supervisor_changed(sv);
-	return varlink_error(call, "Internal",
-		json_pack("{s:o, s:i}", "message", json_text(text), "errno", -code));
+	return varlink_error(call, "Internal", manager_internal(text, code));
 }
 
 /* The worker, if it may be attached now; NULL: the call was answered, with *ret_r. */
@@ -379,8 +378,8 @@ static struct worker *attach_look_up(
 			manager_not_active(supervisor_spec(sv)->name,
 				group_state_name(supervisor_group(sv)->state)));
 	} else if (supervisor_on_notice(sv)) {
-		*ret_r = varlink_error(call, "Internal",
-			json_pack("{s:s, s:i}", "message", SUPERVISOR_ON_NOTICE, "errno", EBUSY));
+		*ret_r = varlink_error(
+			call, "Internal", manager_internal(SUPERVISOR_ON_NOTICE, -EBUSY));
 	} else {
 		snprintf(name, sizeof(name), "%.100s:%d", role, index);
 		w = worker_named(sv, role, index);
@@ -503,8 +502,7 @@ static int attach_started(struct varlink_call *call, json_t *p, void *arg)
 	if (r == 0)
 		r = attach_watch(at, pid, &err);
 	if (r < 0)
-		return varlink_error(call, "Internal",
-			json_pack("{s:o, s:i}", "message", json_text(err.text), "errno", -r));
+		return varlink_error(call, "Internal", manager_internal(err.text, r));
 	w->pid = pid;
 	launch_done(sv, w, "in a terminal");
 	events_add(supervisor_events(sv), "attached", supervisor_attempt(sv), w->rank, NULL,
@@ -527,9 +525,8 @@ static int attach_ended(struct varlink_call *call, json_t *p, void *arg)
 	if (code < 0 && !signo)
 		return varlink_error_parameter(call, "code");
 	if (at->pid && !attach_process_ended(at))
-		return varlink_error(call, "Internal",
-			json_pack("{s:s, s:i}", "message", "its process has not ended", "errno",
-				EBUSY));
+		return varlink_error(
+			call, "Internal", manager_internal("its process has not ended", -EBUSY));
 	if (!at->pid) {
 		attach_called_off(at, "its program was never started", true);
 		return varlink_reply(call, NULL);

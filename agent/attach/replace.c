@@ -2,7 +2,7 @@
 #include "agent/attach/attach.h"
 
 #include "common/base/log.h"
-#include "common/text/json.h"
+#include "common/varlink/manager_error.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -87,8 +87,7 @@ int attach_replace(
 	r = request_stop(sv, &w->place, 1, SPEC_UNSET, false, replace_stopped, x, &n, &err);
 	if (r < 0) {
 		replace_unkeep(x);
-		return varlink_error(call, "Internal",
-			json_pack("{s:o, s:i}", "message", json_text(err.text), "errno", -r));
+		return varlink_error(call, "Internal", manager_internal(err.text, r));
 	}
 	varlink_call_on_gone(call, replace_gone, TAKE_PTR(x));
 	return 0;

@@ -4,6 +4,7 @@
 #include "agent/supervise/why.h"
 #include "common/text/json.h"
 #include "common/text/ranks.h"
+#include "common/varlink/manager_error.h"
 #include "common/varlink/server.h"
 
 #include <errno.h>
@@ -346,8 +347,7 @@ bool hosts_relays_call(struct supervisor *sv, struct varlink_call *call, json_t 
 			(void)varlink_error(
 				call, "Unavailable", json_pack("{s:s}", "message", no_link));
 		else if (r < 0)
-			(void)varlink_error(call, "Internal",
-				json_pack("{s:s, s:i}", "message", strerror(-r), "errno", -r));
+			(void)varlink_error(call, "Internal", manager_internal(strerror(-r), r));
 		return true;
 	}
 	return false;

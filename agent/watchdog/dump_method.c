@@ -51,8 +51,7 @@ static int dump_refuse(
 	if (r == -ENOENT)
 		return varlink_error(
 			call, "NotFound", manager_no_worker(*err->field ? err->field : workers));
-	return varlink_error(
-		call, "Internal", json_pack("{s:s, s:i}", "message", err->text, "errno", -r));
+	return varlink_error(call, "Internal", manager_internal(err->text, r));
 }
 
 int dump_method(struct varlink_call *call, json_t *p, void *arg)
@@ -76,8 +75,7 @@ int dump_method(struct varlink_call *call, json_t *p, void *arg)
 	r = watchdog_dump(sv, places, n, "asked for", (uint64_t)timeout, dump_done, d, &err);
 	if (r < 0) {
 		free(d);
-		return varlink_error(call, "Internal",
-			json_pack("{s:s, s:i}", "message", err.text, "errno", -r));
+		return varlink_error(call, "Internal", manager_internal(err.text, r));
 	}
 	varlink_call_on_gone(call, dump_gone, d);
 	return 0;

@@ -35,6 +35,14 @@ static json_t *with_text(json_t *p, const char *key, const char *text)
 	return p;
 }
 
+json_t *manager_internal(const char *message, int code)
+{
+	json_t *p = with_text(json_object(), "message", message);
+
+	json_put_int(p, "errno", -code);
+	return p;
+}
+
 json_t *manager_no_job(const char *job)
 {
 	return with_text(message_json("no job named %s", *job ? job : "\"\""), "job", job);

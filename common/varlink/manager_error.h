@@ -31,6 +31,9 @@ json_t *manager_invalid(const char *field, const char *value, const char *messag
 /* ResourceExhausted: the limit of what ("jobs of one user") is reached. */
 json_t *manager_limit(const char *what, int64_t limit);
 
+/* Internal. code: a negative errno. */
+json_t *manager_internal(const char *message, int code);
+
 /* Unavailable. reason (NULL: none): what was found in place of the agent's socket. */
 json_t *manager_agent_lost(const char *job);
 json_t *manager_agent_silent(const char *job, int64_t since_us, int64_t now_us, const char *reason);

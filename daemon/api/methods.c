@@ -51,9 +51,7 @@ int methods_authorize(struct varlink_call *call, const char *method, json_t *par
 
 int methods_failed(struct varlink_call *call, int code, const char *text)
 {
-	varlink_error(call, "Internal",
-		json_pack("{s:o, s:i}", "message", json_string_lossy(text, strlen(text)), "errno",
-			-code));
+	varlink_error(call, "Internal", manager_internal(text, code));
 	return 0;
 }
 

@@ -159,10 +159,7 @@ static void end_error(struct relay *r, const char *name, json_t *parameters)
 
 static void end_failed(struct relay *r, int code, const char *what)
 {
-	char text[512];
-
-	snprintf(text, sizeof(text), "%s", what);
-	end_error(r, "Internal", json_pack("{s:s, s:i}", "message", text, "errno", -code));
+	end_error(r, "Internal", manager_internal(what, code));
 }
 
 static void end_limit(struct relay *r, const char *what, int limit)

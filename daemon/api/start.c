@@ -123,8 +123,7 @@ static void end_failed(struct start *s, const struct error *err)
 	if (err->code == -EPERM)
 		end_error(s, "PermissionDenied", json_pack("{s:s}", "message", err->text));
 	else
-		end_error(s, "Internal",
-			json_pack("{s:s, s:i}", "message", err->text, "errno", -err->code));
+		end_error(s, "Internal", manager_internal(err->text, err->code));
 }
 
 static void end_limit(struct start *s, const char *what, int limit)

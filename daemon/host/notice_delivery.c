@@ -52,8 +52,7 @@ static void end_delivery(struct notice_delivery *t, const char *error, json_t *p
 
 static void end_failed(struct notice_delivery *t, int code, const char *text)
 {
-	_cleanup_json_ json_t *p = json_pack(
-		"{s:o, s:i}", "message", json_string_lossy(text, strlen(text)), "errno", -code);
+	_cleanup_json_ json_t *p = manager_internal(text, code);
 
 	end_delivery(t, "Internal", p);
 }
