@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* io.elasticd.Manager.Logs: joins a call and a log reader, for running and ended jobs. */
+/* io.elasticd.Manager.Logs, for running and ended jobs: answers a call with what a log reader
+ * reads. */
 
 #include "common/loop/loop.h"
 #include "common/varlink/server.h"
@@ -19,5 +20,5 @@ LIST_HEAD(log_calls, log_call);
 int log_call_start(struct log_calls *calls, struct loop *loop, struct varlink_call *call,
 	json_t *parameters, const char *run_dir, int workers, bool ended);
 
-/* The run is over: following readers send the rest and end. */
+/* The run is over: readers that follow it send the rest and end. */
 void log_calls_run_ended(struct log_calls *calls);

@@ -31,10 +31,10 @@ struct api_server {
 	struct supervisor *sv;
 	struct varlink_server *server;
 	struct varlink_method *methods; /* of all features */
-	struct listeners listeners;
+	struct subscribers subscribers;
 	struct log_calls log_calls;
 	struct loop_timer *linger;
-	uint64_t sent; /* bytes sent when linger was armed */
+	uint64_t sent; /* bytes that were sent when linger was armed */
 	loop_fn end_fn;
 	void *end_arg;
 };
@@ -44,7 +44,7 @@ static void methods_changed(struct supervisor *sv)
 	struct api_server *s = feature_state(sv, &api_feature);
 
 	if (s)
-		listen_changed(&s->listeners);
+		subscribers_changed(&s->subscribers);
 }
 
 static int methods_not_active(struct supervisor *sv, struct varlink_call *call)
@@ -192,6 +192,16 @@ static int method_kill(struct varlink_call *call, json_t *p, void *arg)
 	return varlink_reply(call, json_pack("{s:i}", "signalled", n));
 }
 
+/* The index of the role; spec->n_roles: there is none. */
+static size_t methods_find_role(const struct spec *spec, const char *name)
+{
+	size_t i = 0;
+
+	while (i < spec->n_roles && strcmp(spec->roles[i].name, name))
+		i++;
+	return i;
+}
+
 static int method_scale(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct supervisor *sv = arg;
@@ -210,15 +220,11 @@ static int method_scale(struct varlink_call *call, json_t *p, void *arg)
 				"hosts"));
 	if (!role && supervisor_spec(sv)->n_roles > 1)
 		return varlink_error_parameter(call, "role");
-	for (i = 0; role && i < supervisor_spec(sv)->n_roles &&
-		    strcmp(supervisor_spec(sv)->roles[i].name, role);
-		i++)
-		;
+	i = role ? methods_find_role(supervisor_spec(sv), role) : 0;
 	if (supervisor_on_notice(sv))
 		return methods_preempted(call);
-	if (role && i == supervisor_spec(sv)->n_roles)
+	if (i == supervisor_spec(sv)->n_roles)
 		return varlink_error(call, "NotFound", manager_no_role(role));
-	i = role ? i : 0;
 	if (supervisor_spec(sv)->roles[i].leader && n != 1)
 		return varlink_error(call, "Internal",
 			manager_internal("a role that leads the group has one worker", -EINVAL));
@@ -240,8 +246,8 @@ static int method_watch(struct varlink_call *call, json_t *p, void *arg)
 
 	if (!varlink_call_more(call))
 		return varlink_error_expected_more(call);
-	return listen_start(
-		&s->listeners, call, LISTEN_WATCH, json_get_int(p, "since", 0), SPEC_UNSET, 0);
+	return subscribers_add(&s->subscribers, call, SUBSCRIBER_WATCH, json_get_int(p, "since", 0),
+		SPEC_UNSET, 0);
 }
 
 static int method_events(struct varlink_call *call, json_t *p, void *arg)
@@ -254,7 +260,8 @@ static int method_events(struct varlink_call *call, json_t *p, void *arg)
 	if (json_get_bool(p, "follow", false)) {
 		if (!varlink_call_more(call))
 			return varlink_error_expected_more(call);
-		return listen_start(&s->listeners, call, LISTEN_EVENTS, since, SPEC_UNSET, 0);
+		return subscribers_add(
+			&s->subscribers, call, SUBSCRIBER_EVENTS, since, SPEC_UNSET, 0);
 	}
 	answer = json_object();
 	json_put(answer, "events", events_since(supervisor_events(sv), since, METHODS_EVENTS_MAX));
@@ -265,27 +272,13 @@ static int method_wait(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct api_server *s = feature_state(arg, &api_feature);
 	const char *until = json_get_string(p, "until", "ended");
-	enum listener_kind kind = !strcmp(until, "running")	    ? LISTEN_RUNNING
-				  : !strcmp(until, "ready")	    ? LISTEN_READY
-				  : json_get_bool(p, "kill", false) ? LISTEN_KILL
-								    : LISTEN_END;
+	enum subscriber_kind kind = !strcmp(until, "running")	      ? SUBSCRIBER_RUNNING
+				    : !strcmp(until, "ready")	      ? SUBSCRIBER_READY
+				    : json_get_bool(p, "kill", false) ? SUBSCRIBER_KILL
+								      : SUBSCRIBER_END;
 
-	return listen_start(&s->listeners, call, kind, INT64_MAX,
+	return subscribers_add(&s->subscribers, call, kind, INT64_MAX,
 		json_get_int(p, "timeout_ms", SPEC_UNSET), json_get_int(p, "waited_ms", 0));
-}
-
-static int method_start_worker(struct varlink_call *call, json_t *p, void *arg)
-{
-	struct supervisor *sv = arg;
-
-	return single_call_start(sv, call, p);
-}
-
-static int method_stop_worker(struct varlink_call *call, json_t *p, void *arg)
-{
-	struct supervisor *sv = arg;
-
-	return single_call_stop(sv, call, p);
 }
 
 static int method_logs(struct varlink_call *call, json_t *p, void *arg)
@@ -297,7 +290,8 @@ static int method_logs(struct varlink_call *call, json_t *p, void *arg)
 		logs_run_dir(supervisor_logs(sv)), supervisor_n_workers(sv), supervisor_ended(sv));
 }
 
-/* elasticd checks its own rules. Callers on agent.sock itself must be root or the job's user. */
+/* elasticd has checked the calls that it relays. On agent.sock itself, only root and the job's user
+ * may call. */
 static int methods_authorize(struct varlink_call *call, const char *method, json_t *p, void *arg)
 {
 	struct supervisor *sv = arg;
@@ -335,8 +329,8 @@ static const struct varlink_method methods_table[] = {
 	{ "Events", method_events },
 	{ "Watch", method_watch },
 	{ "Scale", method_scale },
-	{ "StartWorker", method_start_worker },
-	{ "StopWorkers", method_stop_worker },
+	{ "StartWorker", worker_method_start },
+	{ "StopWorkers", worker_method_stop },
 	{ "Spec", method_spec },
 	{ "Why", method_why },
 	{ "Ping", method_ping },
@@ -362,7 +356,7 @@ static void methods_linger(struct api_server *s)
 	loop_timer_arm(s->linger, METHODS_LINGER_MS);
 }
 
-/* A reader that takes nothing must not keep the agent for ever; one that is slow gets everything.
+/* A reader that takes nothing must not keep the agent alive for ever; a slow one gets everything.
  */
 static void methods_lingered(void *arg)
 {
@@ -404,7 +398,7 @@ static void methods_flush(struct supervisor *sv)
 
 static void methods_ahead(void *arg)
 {
-	listen_ahead(&((struct api_server *)feature_state(arg, &api_feature))->listeners);
+	subscribers_notify(&((struct api_server *)feature_state(arg, &api_feature))->subscribers);
 }
 
 static int methods_serve(struct supervisor *sv, struct error *err)
@@ -436,7 +430,7 @@ static int methods_serve(struct supervisor *sv, struct error *err)
 	if (!s)
 		return error_set(err, -ENOMEM, "out of memory");
 	s->sv = sv;
-	listen_init(&s->listeners, sv);
+	subscribers_init(&s->subscribers, sv);
 	feature_set_state(sv, &api_feature, s);
 	opt.methods = s->methods = features_methods(sv, false);
 	if (!opt.methods ||
@@ -455,7 +449,7 @@ static void methods_hang_up(struct supervisor *sv)
 	if (!s)
 		return;
 	feature_set_state(sv, &api_feature, NULL);
-	listen_fini(&s->listeners);
+	subscribers_fini(&s->subscribers);
 	varlink_server_free(s->server); /* also ends open calls and their readers */
 	loop_timer_free(s->linger);
 	free(s->methods);
@@ -468,7 +462,7 @@ static bool methods_last_answers(struct supervisor *sv, loop_fn fn, void *arg)
 
 	if (!s)
 		return false;
-	listen_end(&s->listeners);
+	subscribers_end(&s->subscribers);
 	log_calls_run_ended(&s->log_calls);
 	s->end_fn = fn;
 	s->end_arg = arg;

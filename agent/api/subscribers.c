@@ -7,208 +7,210 @@
 #include <errno.h>
 
 /* Per answer: an event can carry a traceback, and answers have a size limit. */
-enum { LISTEN_EVENTS_MAX = 200 };
+enum { SUBSCRIBERS_EVENTS_MAX = 200 };
 
-struct listener {
-	TAILQ_ENTRY(listener) link;
-	struct listeners *all;
+struct subscriber {
+	TAILQ_ENTRY(subscriber) link;
+	struct subscribers *all;
 	struct varlink_call *call;
-	enum listener_kind kind;
+	enum subscriber_kind kind;
 	int64_t since;		  /* the last event that was sent */
 	struct loop_timer *timer; /* of a call with a time limit */
-	int64_t limit_ms;	  /* how long its caller waited in all */
+	int64_t limit_ms;	  /* how long its caller waits in all */
 };
 
-static void listener_free(struct listener *l)
+static void subscriber_free(struct subscriber *s)
 {
-	TAILQ_REMOVE(&l->all->list, l, link);
-	loop_timer_free(l->timer);
-	free(l);
+	TAILQ_REMOVE(&s->all->list, s, link);
+	loop_timer_free(s->timer);
+	free(s);
 }
 
-static void listener_gone(void *arg)
+static void subscriber_gone(void *arg)
 {
-	listener_free(arg);
+	subscriber_free(arg);
 }
 
-static void listener_timeout(void *arg)
+static void subscriber_timeout(void *arg)
 {
-	struct listener *l = arg;
+	struct subscriber *s = arg;
 
-	if (l->kind == LISTEN_KILL) {
-		end_run_timeout_asked(l->all->sv, l->limit_ms, "a wait that ends the run");
+	if (s->kind == SUBSCRIBER_KILL) {
+		end_run_timeout_asked(s->all->sv, s->limit_ms, "a wait that ends the run");
 		return;
 	}
-	varlink_error(l->call, "DeadlineExceeded",
+	varlink_error(s->call, "DeadlineExceeded",
 		json_pack("{s:s}", "message", "the job did not reach this state in time"));
-	listener_free(l);
+	subscriber_free(s);
 }
 
-static bool listener_wants_events(const struct listener *l)
+static bool subscriber_wants_events(const struct subscriber *s)
 {
-	return l->kind == LISTEN_WATCH || l->kind == LISTEN_EVENTS;
+	return s->kind == SUBSCRIBER_WATCH || s->kind == SUBSCRIBER_EVENTS;
 }
 
-/* The next events for l, owned. */
-static json_t *listener_events(struct listener *l, bool *ret_more)
+/* The next events for s, owned. */
+static json_t *subscriber_events(struct subscriber *s, bool *ret_more)
 {
-	json_t *events = events_since(supervisor_events(l->all->sv), l->since, LISTEN_EVENTS_MAX);
+	json_t *events =
+		events_since(supervisor_events(s->all->sv), s->since, SUBSCRIBERS_EVENTS_MAX);
 	size_t n = json_array_size(events);
 
 	if (n)
-		l->since = json_get_int(json_array_get(events, n - 1), "seq", l->since);
-	*ret_more = n == LISTEN_EVENTS_MAX;
+		s->since = json_get_int(json_array_get(events, n - 1), "seq", s->since);
+	*ret_more = n == SUBSCRIBERS_EVENTS_MAX;
 	return events;
 }
 
 /* Sends one answer with what is new. Returns true when there is more. */
-static bool listener_notify(struct listener *l)
+static bool subscriber_notify(struct subscriber *s)
 {
 	json_t *answer, *events;
 	bool more;
 
-	events = listener_events(l, &more);
-	if (l->kind == LISTEN_EVENTS && !json_array_size(events)) {
+	events = subscriber_events(s, &more);
+	if (s->kind == SUBSCRIBER_EVENTS && !json_array_size(events)) {
 		json_decref(events);
 		return false;
 	}
 	answer = json_object();
-	if (l->kind == LISTEN_WATCH)
-		json_put(answer, "job", job_json(l->all->sv, false));
+	if (s->kind == SUBSCRIBER_WATCH)
+		json_put(answer, "job", job_json(s->all->sv, false));
 	json_put(answer, "events", events);
-	varlink_notify(l->call, answer);
+	varlink_notify(s->call, answer);
 	return more;
 }
 
-/* Sends the events that are left and the last answer, and frees l. */
-static void listener_finish(struct listener *l)
+/* Sends the events that are left and the last answer, and frees s. */
+static void subscriber_finish(struct subscriber *s)
 {
 	json_t *answer = json_object(), *events = NULL;
-	bool more = listener_wants_events(l);
+	bool more = subscriber_wants_events(s);
 
 	while (more) {
-		events = listener_events(l, &more);
+		events = subscriber_events(s, &more);
 		if (more) {
 			json_t *part = json_object();
 
-			if (l->kind == LISTEN_WATCH)
-				json_put(part, "job", job_json(l->all->sv, false));
+			if (s->kind == SUBSCRIBER_WATCH)
+				json_put(part, "job", job_json(s->all->sv, false));
 			json_put(part, "events", events);
-			varlink_notify(l->call, part);
+			varlink_notify(s->call, part);
 		}
 	}
-	if (l->kind != LISTEN_EVENTS)
-		json_put(answer, "job", job_json(l->all->sv, false));
-	if (listener_wants_events(l))
+	if (s->kind != SUBSCRIBER_EVENTS)
+		json_put(answer, "job", job_json(s->all->sv, false));
+	if (subscriber_wants_events(s))
 		json_put(answer, "events", events);
-	varlink_reply(l->call, answer);
-	listener_free(l);
+	varlink_reply(s->call, answer);
+	subscriber_free(s);
 }
 
-static bool listener_reached(const struct listener *l)
+static bool subscriber_reached(const struct subscriber *s)
 {
-	if (l->kind == LISTEN_READY)
-		return supervisor_ready(l->all->sv);
-	return l->kind == LISTEN_RUNNING && supervisor_group(l->all->sv)->state == GROUP_RUNNING;
+	if (s->kind == SUBSCRIBER_READY)
+		return supervisor_ready(s->all->sv);
+	return s->kind == SUBSCRIBER_RUNNING &&
+	       supervisor_group(s->all->sv)->state == GROUP_RUNNING;
 }
 
-/* A slow reader has taken its answers: send it the next. */
-static void listen_drained(void *arg)
+/* A slow reader has taken its answers. */
+static void subscribers_drained(void *arg)
 {
-	listen_changed(arg);
+	subscribers_changed(arg);
 }
 
-static void listen_tell(struct listeners *all)
+static void subscribers_notify_all(struct subscribers *all)
 {
-	struct listener *l, *next;
+	struct subscriber *s, *next;
 	bool more = false;
 
 	all->changed = false;
-	for (l = TAILQ_FIRST(&all->list); l; l = next) {
-		next = TAILQ_NEXT(l, link);
-		if (listener_reached(l))
-			listener_finish(l);
-		else if (listener_wants_events(l) &&
-			 !varlink_call_congested(l->call, listen_drained, all))
-			more |= listener_notify(l);
+	for (s = TAILQ_FIRST(&all->list); s; s = next) {
+		next = TAILQ_NEXT(s, link);
+		if (subscriber_reached(s))
+			subscriber_finish(s);
+		else if (subscriber_wants_events(s) &&
+			 !varlink_call_congested(s->call, subscribers_drained, all))
+			more |= subscriber_notify(s);
 	}
 	if (more)
-		listen_changed(all);
+		subscribers_changed(all);
 }
 
-static void listen_flush(void *arg)
+static void subscribers_deferred(void *arg)
 {
-	listen_ahead(arg);
+	subscribers_notify(arg);
 }
 
-void listen_init(struct listeners *all, struct supervisor *sv)
+void subscribers_init(struct subscribers *all, struct supervisor *sv)
 {
-	*all = (struct listeners){ .sv = sv };
+	*all = (struct subscribers){ .sv = sv };
 	TAILQ_INIT(&all->list);
 }
 
-int listen_start(struct listeners *all, struct varlink_call *call, enum listener_kind kind,
+int subscribers_add(struct subscribers *all, struct varlink_call *call, enum subscriber_kind kind,
 	int64_t since, int64_t timeout_ms, int64_t waited_ms)
 {
-	struct listener *l = calloc(1, sizeof(*l));
+	struct subscriber *s = calloc(1, sizeof(*s));
 
-	if (!l)
+	if (!s)
 		return -ENOMEM;
-	*l = (struct listener){ .all = all, .call = call, .kind = kind, .since = since };
-	/* Oldest first. elasticd's own stream is the oldest, so it gets changes before other
-	 * listeners. */
-	TAILQ_INSERT_TAIL(&all->list, l, link);
+	*s = (struct subscriber){ .all = all, .call = call, .kind = kind, .since = since };
+	/* elasticd's own stream is the oldest, so it gets changes before the others. */
+	TAILQ_INSERT_TAIL(&all->list, s, link);
 	if (timeout_ms >= 0) {
-		if (loop_timer_new(supervisor_loop(all->sv), listener_timeout, l, &l->timer) < 0) {
-			listener_free(l);
+		if (loop_timer_new(supervisor_loop(all->sv), subscriber_timeout, s, &s->timer) <
+			0) {
+			subscriber_free(s);
 			return -ENOMEM;
 		}
-		loop_timer_arm(l->timer, (uint64_t)timeout_ms);
-		l->limit_ms = waited_ms + timeout_ms;
+		loop_timer_arm(s->timer, (uint64_t)timeout_ms);
+		s->limit_ms = waited_ms + timeout_ms;
 	}
-	varlink_call_on_gone(call, listener_gone, l);
-	if (listener_reached(l) || (supervisor_ended(all->sv) && !listener_wants_events(l)))
-		listener_finish(l);
-	else if (listener_wants_events(l) && listener_notify(l))
-		listen_changed(all);
+	varlink_call_on_gone(call, subscriber_gone, s);
+	if (subscriber_reached(s) || (supervisor_ended(all->sv) && !subscriber_wants_events(s)))
+		subscriber_finish(s);
+	else if (subscriber_wants_events(s) && subscriber_notify(s))
+		subscribers_changed(all);
 	return 0;
 }
 
-void listen_changed(struct listeners *all)
+void subscribers_changed(struct subscribers *all)
 {
 	if (TAILQ_EMPTY(&all->list))
 		return;
 	all->changed = true;
-	(void)!loop_defer(supervisor_loop(all->sv), listen_flush, all);
+	(void)!loop_defer(supervisor_loop(all->sv), subscribers_deferred, all);
 }
 
-void listen_ahead(struct listeners *all)
+void subscribers_notify(struct subscribers *all)
 {
-	struct listener *l;
+	struct subscriber *s;
 
 	/* Answers sent by this function call it again. */
-	if (!all->changed || all->telling)
+	if (!all->changed || all->notifying)
 		return;
-	all->telling = true;
-	listen_tell(all);
-	TAILQ_FOREACH (l, &all->list, link)
-		if (listener_wants_events(l))
-			varlink_call_flush(l->call);
-	all->telling = false;
+	all->notifying = true;
+	subscribers_notify_all(all);
+	TAILQ_FOREACH (s, &all->list, link)
+		if (subscriber_wants_events(s))
+			varlink_call_flush(s->call);
+	all->notifying = false;
 }
 
-void listen_end(struct listeners *all)
+void subscribers_end(struct subscribers *all)
 {
-	struct listener *l;
+	struct subscriber *s;
 
-	listen_changed(all);
-	listen_ahead(all);
-	loop_cancel(supervisor_loop(all->sv), listen_flush, all);
-	while ((l = TAILQ_FIRST(&all->list)))
-		listener_finish(l);
+	subscribers_changed(all);
+	subscribers_notify(all);
+	loop_cancel(supervisor_loop(all->sv), subscribers_deferred, all);
+	while ((s = TAILQ_FIRST(&all->list)))
+		subscriber_finish(s);
 }
 
-void listen_fini(struct listeners *all)
+void subscribers_fini(struct subscribers *all)
 {
-	loop_cancel(supervisor_loop(all->sv), listen_flush, all);
+	loop_cancel(supervisor_loop(all->sv), subscribers_deferred, all);
 }

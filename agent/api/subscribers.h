@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * Calls on agent.sock that are answered later, or repeatedly: Watch, Events that follow, Wait. A
- * listener hears of a change once per turn of the loop, and before the call that made the change is
- * answered: so a caller with an answer finds every listener up to date. Answers to workers, and
+ * Calls on agent.sock that the agent answers later, or repeatedly: Watch, Events that follow, Wait.
+ * A subscriber gets a change once per turn of the loop, before the caller that made the change gets
+ * its answer: so a caller with an answer finds every subscriber up to date. Answers to workers, and
  * answers that leave during a turn because a buffer is full, do not wait for that. A slow reader
  * gets the newest state after it has read the older ones. A call ends with its last answer, its
- * time limit, or its connection; each function here frees only the listener that it answers.
+ * time limit, or its connection; each function here frees only the subscriber that it answers.
  */
 
 #include "common/varlink/server.h"
@@ -17,44 +17,44 @@
 #include <sys/queue.h>
 
 struct supervisor;
-struct listener;
+struct subscriber;
 
-enum listener_kind {
-	LISTEN_WATCH,
-	LISTEN_EVENTS,
-	LISTEN_RUNNING,
-	LISTEN_READY,
-	LISTEN_END,
-	LISTEN_KILL
+enum subscriber_kind {
+	SUBSCRIBER_WATCH,
+	SUBSCRIBER_EVENTS,
+	SUBSCRIBER_RUNNING,
+	SUBSCRIBER_READY,
+	SUBSCRIBER_END,
+	SUBSCRIBER_KILL
 };
 
-struct listeners {
+struct subscribers {
 	struct supervisor *sv;
-	TAILQ_HEAD(, listener) list; /* oldest first */
-	bool changed;		     /* since listeners last heard */
-	bool telling;
+	TAILQ_HEAD(, subscriber) list; /* oldest first */
+	bool changed;		       /* since subscribers were last notified */
+	bool notifying;
 };
 
-void listen_init(struct listeners *l, struct supervisor *sv);
+void subscribers_init(struct subscribers *all, struct supervisor *sv);
 
 /*
- * Answers call later. WATCH and EVENTS get events after since, at once and from then on. RUNNING
- * and END are answered when the job runs or has ended, also at once, or with TimedOut after
- * timeout_ms (negative: never). KILL is like END, but its time limit ends the run, as max_run_time
- * does, and the answer is the run's end; waited_ms: how long its caller had waited before the call.
- * Returns 0, or -ENOMEM without answering the call.
+ * Answers call later. WATCH and EVENTS get events after since, at once and from then on. RUNNING,
+ * READY and END get one answer when the job runs, is ready or has ended, perhaps at once, or
+ * DeadlineExceeded after timeout_ms (negative: never). KILL is like END, but its time limit ends
+ * the run, as max_run_time does, and its answer is the run's end; waited_ms: how long its caller
+ * had waited before the call. Returns 0, or -ENOMEM without answering the call.
  */
-_must_check_ int listen_start(struct listeners *l, struct varlink_call *call,
-	enum listener_kind kind, int64_t since, int64_t timeout_ms, int64_t waited_ms);
+_must_check_ int subscribers_add(struct subscribers *all, struct varlink_call *call,
+	enum subscriber_kind kind, int64_t since, int64_t timeout_ms, int64_t waited_ms);
 
-/* Something changed: listeners hear of it within this turn. */
-void listen_changed(struct listeners *l);
+/* Something changed: subscribers are notified within this turn. */
+void subscribers_changed(struct subscribers *all);
 
-/* An answer is about to be sent: listeners to streams get the changes first. */
-void listen_ahead(struct listeners *l);
+/* Notifies subscribers of changes now: an answer is about to be sent. */
+void subscribers_notify(struct subscribers *all);
 
-/* The job is over: all listeners get the rest and their last answer. */
-void listen_end(struct listeners *l);
+/* The job is over: sends all subscribers the rest and their last answer. */
+void subscribers_end(struct subscribers *all);
 
 /* Cancels what was deferred. All calls have ended by now. */
-void listen_fini(struct listeners *l);
+void subscribers_fini(struct subscribers *all);

@@ -17,10 +17,10 @@ struct stop_call {
 	int stopped;
 };
 
-/* Answers with the interface's error for the core's refusal r. worker: the worker asked for; the
- * error may name only a part of it. */
-static int single_call_refuse(struct supervisor *sv, struct varlink_call *call, const char *worker,
-	int r, const struct error *err)
+/* Answers with the error for the refusal r of worker_requests.c. worker: the caller's text;
+ * err->field may name the part of it that is wrong. */
+static int worker_method_refuse(struct supervisor *sv, struct varlink_call *call,
+	const char *worker, int r, const struct error *err)
 {
 	switch (r) {
 	case -ESHUTDOWN:
@@ -45,8 +45,9 @@ static int single_call_refuse(struct supervisor *sv, struct varlink_call *call, 
 	}
 }
 
-int single_call_start(struct supervisor *sv, struct varlink_call *call, json_t *p)
+int worker_method_start(struct varlink_call *call, json_t *p, void *arg)
 {
+	struct supervisor *sv = arg;
 	struct request_start_args what = { .role = json_get_string(p, "role", ""),
 		.index = (int)json_get_int(p, "index", -1),
 		.command = json_get_array(p, "command"),
@@ -68,14 +69,14 @@ int single_call_start(struct supervisor *sv, struct varlink_call *call, json_t *
 	if (r == -EINVAL)
 		return varlink_error(call, "Internal", manager_internal(err.text, r));
 	if (r < 0)
-		return single_call_refuse(sv, call, name, r, &err);
+		return worker_method_refuse(sv, call, name, r, &err);
 	log_notice("%s is started on request of user %s", worker_name(w),
 		caller_name(call, p, caller));
 	return varlink_reply(
 		call, json_pack("{s:s, s:i}", "worker", worker_name(w), "rank", w->rank));
 }
 
-static void single_call_stopped(void *arg)
+static void stop_call_done(void *arg)
 {
 	struct stop_call *c = arg;
 
@@ -83,7 +84,7 @@ static void single_call_stopped(void *arg)
 	free(c);
 }
 
-static void single_call_gone(void *arg)
+static void stop_call_gone(void *arg)
 {
 	struct stop_call *c = arg;
 
@@ -91,8 +92,9 @@ static void single_call_gone(void *arg)
 	free(c);
 }
 
-int single_call_stop(struct supervisor *sv, struct varlink_call *call, json_t *p)
+int worker_method_stop(struct varlink_call *call, json_t *p, void *arg)
 {
+	struct supervisor *sv = arg;
 	const char *text = json_get_string(p, "workers", "");
 	struct stop_call *c = calloc(1, sizeof(*c));
 	_cleanup_free_ int *places = NULL;
@@ -108,13 +110,12 @@ int single_call_stop(struct supervisor *sv, struct varlink_call *call, json_t *p
 	r = worker_select(sv, text, &places, &n, &err);
 	if (!r)
 		r = request_stop(sv, places, n, json_get_int(p, "timeout_ms", SPEC_UNSET),
-			json_get_bool(p, "again", false), single_call_stopped, c, &c->stopped,
-			&err);
+			json_get_bool(p, "again", false), stop_call_done, c, &c->stopped, &err);
 	if (r < 0) {
 		free(c);
-		return single_call_refuse(sv, call, text, r, &err);
+		return worker_method_refuse(sv, call, text, r, &err);
 	}
 	log_notice("%s: stopped on request of user %s", text, caller_name(call, p, caller));
-	varlink_call_on_gone(call, single_call_gone, c);
+	varlink_call_on_gone(call, stop_call_gone, c);
 	return 0;
 }

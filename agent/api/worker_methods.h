@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The calls on agent.sock about single workers: StartWorker, StopWorkers. */
+/* The methods of io.elasticd.Manager about single workers. */
 
 #include "common/varlink/server.h"
 
 #include <jansson.h>
 
-struct supervisor;
-
-/* Both answer call at once or later. Return 0, or -ENOMEM without answering the call. */
-_must_check_ int single_call_start(struct supervisor *sv, struct varlink_call *call, json_t *p);
-_must_check_ int single_call_stop(struct supervisor *sv, struct varlink_call *call, json_t *p);
+/* StartWorker and StopWorkers; handlers as of struct varlink_method. arg is the supervisor. */
+int worker_method_start(struct varlink_call *call, json_t *p, void *arg);
+int worker_method_stop(struct varlink_call *call, json_t *p, void *arg);
