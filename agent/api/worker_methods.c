@@ -17,8 +17,8 @@ struct stop_call {
 	int stopped;
 };
 
-/* Answers with the error for the refusal r of worker_requests.c. worker: the caller's text;
- * err->field may name the part of it that is wrong. */
+/* Answers with the error for the refusal r of agent/supervise/worker_requests.c. worker: the
+ * caller's text; err->field may name the part of it that is wrong. */
 static int worker_method_refuse(struct supervisor *sv, struct varlink_call *call,
 	const char *worker, int r, const struct error *err)
 {

@@ -18,33 +18,33 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* From the end of the process until AttachEnded must come. A caller knows at once, unless it was
- * stopped itself. */
+/* From the end of the process until its caller must call AttachEnded. A caller knows of the end at
+ * once, unless it was stopped itself. */
 enum { ATTACH_REPORT_MS = 10000 };
 
-/* Pauses between searches for processes left behind, while some cannot be identified yet; about a
- * second together. */
-enum { ATTACH_LOOK_MS = 1, ATTACH_LOOK_MAX_MS = 64, ATTACH_LOOKS = 20 };
+/* Pauses between searches for processes left behind, while some cannot be identified yet; together
+ * about a second. */
+enum { ATTACH_SWEEP_MS = 1, ATTACH_SWEEP_MAX_MS = 64, ATTACH_SWEEPS = 20 };
 
 struct attach {
 	struct attach *next;
 	struct supervisor *sv;
 	struct varlink_call *call;  /* NULL: the caller is gone */
-	struct varlink_call *ended; /* AttachEnded, to answer once all is gone; or NULL */
+	struct varlink_call *ended; /* AttachEnded, answered when all processes are gone; or NULL */
 	char *role;
 	int index;
-	struct sweep *sweep; /* for ELASTICD_TOKEN, which all its processes have; or NULL */
+	struct sweep *sweep; /* kills processes with its ELASTICD_TOKEN; or NULL */
 	pid_t pid;	     /* 0: not started yet */
 	int pidfd;
 	struct loop_fd *watch;
 	struct loop_timer *timer;
 	bool ignore_exit; /* its end is no failure, unless the group ends it */
-	bool over; /* the process has ended as code and status say; its remains are being killed */
-	int code, status, looks;
+	bool over; /* the process has ended, as code and status say; what it left is being killed */
+	int code, status, sweeps;
 	const char *note;
 };
 
-/* The first of those that are open: the state of the feature. */
+/* The list of all of them: the state of the feature. */
 static struct attach *attaches(const struct supervisor *sv)
 {
 	return feature_state(sv, &attach_feature);
@@ -62,7 +62,7 @@ static void attach_remove(struct attach *at)
 		before->next = at->next;
 }
 
-static struct attach *attach_free_one(struct attach *at)
+static struct attach *attach_free(struct attach *at)
 {
 	attach_remove(at);
 	loop_fd_free(at->watch);
@@ -122,7 +122,8 @@ static void attach_end_call(struct attach *at, const char *text)
 		varlink_reply(call, attach_order("end", text));
 }
 
-/* Kills all processes with the worker's token. False: some process cannot be identified yet. */
+/* Kills all processes with the worker's token. Returns false while a process cannot be identified.
+ */
 static bool attach_sweep(struct attach *at)
 {
 	bool unsure = false;
@@ -137,7 +138,7 @@ static bool attach_process_ended(const struct attach *at)
 	return poll(&p, 1, 0) == 1;
 }
 
-/* All its processes are gone: reports the worker's end to the core. Frees at. */
+/* All its processes are gone: reports the worker's end to the supervisor. Frees at. */
 static void attach_done(struct attach *at)
 {
 	struct supervisor *sv = at->sv;
@@ -155,37 +156,37 @@ static void attach_done(struct attach *at)
 	attach_end_call(at, at->note ? at->note : w ? w->exit.text : NULL);
 	if (at->ended)
 		varlink_reply(at->ended, NULL);
-	attach_free_one(at);
+	attach_free(at);
 	reap_ends_seen(sv);
 }
 
-static void attach_look(struct attach *at)
+static void attach_sweep_again(struct attach *at)
 {
-	uint64_t pause = ATTACH_LOOK_MS;
+	uint64_t pause = ATTACH_SWEEP_MS;
 
-	for (int i = 0; i < at->looks && pause < ATTACH_LOOK_MAX_MS; i++)
+	for (int i = 0; i < at->sweeps && pause < ATTACH_SWEEP_MAX_MS; i++)
 		pause *= 2;
-	if (attach_sweep(at) || at->looks++ == ATTACH_LOOKS)
+	if (attach_sweep(at) || at->sweeps++ == ATTACH_SWEEPS)
 		attach_done(at);
 	else
 		loop_timer_arm(at->timer, pause);
 }
 
 /* The process has ended; code and status as from waitid(). May free at. */
-static void attach_over(struct attach *at, int code, int status, const char *note)
+static void attach_process_over(struct attach *at, int code, int status, const char *note)
 {
 	at->over = true;
 	at->code = code;
 	at->status = status;
 	at->note = note;
 	(void)!loop_fd_set(at->watch, 0);
-	/* Not earlier: while the leader lives, killing others could change how it ends. */
-	attach_look(at);
+	/* Not earlier: to kill others while the leader lives could change how it ends. */
+	attach_sweep_again(at);
 }
 
-/* The process was never started. The worker counts as stopped: by a person (on_purpose), or with
+/* The caller never started the process. The worker is stopped: by an operator (on_purpose), or with
  * the group, which starts it again. */
-static void attach_called_off(struct attach *at, const char *why, bool on_purpose)
+static void attach_cancel(struct attach *at, const char *why, bool on_purpose)
 {
 	struct supervisor *sv = at->sv;
 	struct worker *w = attach_worker(at);
@@ -197,31 +198,32 @@ static void attach_called_off(struct attach *at, const char *why, bool on_purpos
 		launch_undo(sv, w);
 	}
 	attach_end_call(at, why);
-	attach_free_one(at);
+	attach_free(at);
 	reap_ends_seen(sv);
 }
 
-static void attach_expired(void *arg)
+static void attach_on_timer(void *arg)
 {
 	struct attach *at = arg;
 
 	if (at->over)
-		attach_look(at);
+		attach_sweep_again(at);
 	else
-		attach_over(at, CLD_KILLED, SIGKILL, "its caller did not report how it ended");
+		attach_process_over(
+			at, CLD_KILLED, SIGKILL, "its caller did not report how it ended");
 }
 
-static void attach_ready(int fd, int events, void *arg)
+static void attach_on_pidfd(int fd, int events, void *arg)
 {
 	struct attach *at = arg;
 
 	if (at->over)
 		return;
 	if (!at->call) {
-		attach_over(at, CLD_KILLED, SIGKILL, "its terminal is gone");
+		attach_process_over(at, CLD_KILLED, SIGKILL, "its terminal is gone");
 		return;
 	}
-	/* Only its parent knows how it ended, and reports it soon. */
+	/* Only its parent, the caller, knows how it ended, and reports that soon. */
 	(void)!loop_fd_set(at->watch, 0);
 	loop_timer_arm(at->timer, ATTACH_REPORT_MS);
 }
@@ -231,7 +233,7 @@ static void attach_kill_one(struct attach *at)
 	if (!at->pid || attach_process_ended(at))
 		return;
 	kill(-at->pid, SIGKILL);
-	(void)attach_sweep(at); /* and again when it has ended */
+	(void)attach_sweep(at); /* attach_process_over() does so again */
 	(void)proc_pidfd_kill(at->pidfd, SIGKILL);
 }
 
@@ -242,15 +244,15 @@ static void attach_kill(struct supervisor *sv)
 		attach_kill_one(at);
 }
 
-static void attach_ended_gone(void *arg)
+static void attach_ended_caller_gone(void *arg)
 {
 	struct attach *at = arg;
 
 	at->ended = NULL;
 }
 
-/* The call ended without AttachEnded: the caller is dead, or can no longer report. */
-static void attach_gone(void *arg)
+/* The caller is dead, or can no longer report. */
+static void attach_caller_gone(void *arg)
 {
 	struct attach *at = arg;
 
@@ -258,7 +260,7 @@ static void attach_gone(void *arg)
 	if (supervisor_finalising(at->sv) || at->over)
 		return; /* the agent ends, or the process has ended */
 	if (!at->pid) {
-		attach_called_off(at, "the program that was to run it in a terminal is gone", true);
+		attach_cancel(at, "the program that was to run it in a terminal is gone", true);
 		return;
 	}
 	log_warning("%s:%d (pid %d) is killed: its terminal is gone", at->role, at->index,
@@ -339,11 +341,11 @@ static struct attach *attach_new(struct supervisor *sv, struct varlink_call *cal
 	at->role = strdup(w->role->name);
 	if (token && *token && asprintf(&mark, "ELASTICD_TOKEN=%s", token) < 0) {
 		mark = NULL;
-		return attach_free_one(at);
+		return attach_free(at);
 	}
 	if (!at->role || (mark && sweep_new(mark, SWEEP_ANY, &at->sweep) < 0) ||
-		loop_timer_new(supervisor_loop(sv), attach_expired, at, &at->timer) < 0)
-		return attach_free_one(at);
+		loop_timer_new(supervisor_loop(sv), attach_on_timer, at, &at->timer) < 0)
+		return attach_free(at);
 	at->next = attaches(sv);
 	feature_set_state(sv, &attach_feature, at);
 	return at;
@@ -364,8 +366,8 @@ static int attach_failed(
 	return varlink_error(call, "Internal", manager_internal(text, code));
 }
 
-/* The worker, if it may be attached now; NULL: the call was answered, with *ret_r. */
-static struct worker *attach_look_up(
+/* The worker, if the group is in a state to attach it; NULL: the call was answered, with *ret_r. */
+static struct worker *attach_find_worker(
 	struct supervisor *sv, struct varlink_call *call, const char *role, int index, int *ret_r)
 {
 	struct worker *w = NULL;
@@ -393,7 +395,7 @@ static bool attach_is_free(const struct worker *w)
 	return !w->attached && w->state != WORKER_WAITING && lifecycle_at_rest(w);
 }
 
-/* w does not run: offers the caller to start its process. */
+/* w does not run: asks the caller to start its process. */
 static int attach_offer(
 	struct supervisor *sv, struct varlink_call *call, struct worker *w, bool ignore_exit)
 {
@@ -407,13 +409,13 @@ static int attach_offer(
 	worker_set_state(w, WORKER_STARTING, "in a terminal");
 	events_add(supervisor_events(sv), "attaching", supervisor_attempt(sv), w->rank, NULL,
 		"%s is to run in a terminal", worker_name(w));
-	varlink_call_on_gone(call, attach_gone, at);
+	varlink_call_on_gone(call, attach_caller_gone, at);
 	varlink_notify(call, attach_start_order(sv, w, &env));
 	supervisor_changed(sv);
 	return 0;
 }
 
-static int attach_begin(struct varlink_call *call, json_t *p, void *arg)
+static int attach_method(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct supervisor *sv = arg;
 	const char *role = json_get_string(p, "role", "");
@@ -424,7 +426,7 @@ static int attach_begin(struct varlink_call *call, json_t *p, void *arg)
 	if (!varlink_call_more(call))
 		return varlink_error_expected_more(call);
 	supervisor_settle(sv);
-	w = attach_look_up(sv, call, role, index, &r);
+	w = attach_find_worker(sv, call, role, index, &r);
 	if (!w)
 		return r;
 	if (attach_is_free(w))
@@ -438,7 +440,7 @@ int attach_replaced(struct supervisor *sv, struct varlink_call *call, const char
 	bool ignore_exit)
 {
 	int r;
-	struct worker *w = attach_look_up(sv, call, role, index, &r);
+	struct worker *w = attach_find_worker(sv, call, role, index, &r);
 
 	if (!w)
 		return r;
@@ -446,8 +448,8 @@ int attach_replaced(struct supervisor *sv, struct varlink_call *call, const char
 				 : attach_refuse(sv, call, w);
 }
 
-/* Checks a process that the caller has started. 0, or a negative errno with a text. */
-static int attach_check(struct supervisor *sv, pid_t pid, struct error *err)
+/* Checks a process that the caller has started. Returns 0, or a negative errno with err. */
+static int attach_check_process(struct supervisor *sv, pid_t pid, struct error *err)
 {
 	char path[32];
 	struct stat st;
@@ -467,7 +469,7 @@ static int attach_check(struct supervisor *sv, pid_t pid, struct error *err)
 	return 0;
 }
 
-static int attach_watch(struct attach *at, pid_t pid, struct error *err)
+static int attach_watch_process(struct attach *at, pid_t pid, struct error *err)
 {
 	int r;
 
@@ -475,7 +477,7 @@ static int attach_watch(struct attach *at, pid_t pid, struct error *err)
 	if (at->pidfd < 0)
 		return error_set(err, at->pidfd, "process %d: %s", (int)pid, strerror(-at->pidfd));
 	r = loop_fd_new(
-		supervisor_loop(at->sv), at->pidfd, LOOP_READ, attach_ready, at, &at->watch);
+		supervisor_loop(at->sv), at->pidfd, LOOP_READ, attach_on_pidfd, at, &at->watch);
 	if (r < 0) {
 		at->pidfd = close_fd(at->pidfd);
 		return error_set(err, r, "out of memory");
@@ -484,7 +486,7 @@ static int attach_watch(struct attach *at, pid_t pid, struct error *err)
 	return 0;
 }
 
-static int attach_started(struct varlink_call *call, json_t *p, void *arg)
+static int attach_started_method(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct supervisor *sv = arg;
 	const char *name = json_get_string(p, "worker", "");
@@ -498,9 +500,9 @@ static int attach_started(struct varlink_call *call, json_t *p, void *arg)
 		return attach_no_such(call, name);
 	if (at->pid)
 		return attach_refuse(sv, call, w);
-	r = attach_check(sv, pid, &err);
+	r = attach_check_process(sv, pid, &err);
 	if (r == 0)
-		r = attach_watch(at, pid, &err);
+		r = attach_watch_process(at, pid, &err);
 	if (r < 0)
 		return varlink_error(call, "Internal", manager_internal(err.text, r));
 	w->pid = pid;
@@ -511,7 +513,7 @@ static int attach_started(struct varlink_call *call, json_t *p, void *arg)
 	return varlink_reply(call, NULL);
 }
 
-static int attach_ended(struct varlink_call *call, json_t *p, void *arg)
+static int attach_ended_method(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct supervisor *sv = arg;
 	const char *name = json_get_string(p, "worker", "");
@@ -528,17 +530,18 @@ static int attach_ended(struct varlink_call *call, json_t *p, void *arg)
 		return varlink_error(
 			call, "Internal", manager_internal("its process has not ended", -EBUSY));
 	if (!at->pid) {
-		attach_called_off(at, "its program was never started", true);
+		attach_cancel(at, "its program was never started", true);
 		return varlink_reply(call, NULL);
 	}
 	at->ended = call;
-	varlink_call_on_gone(call, attach_ended_gone, at);
-	attach_over(at, signo ? CLD_KILLED : CLD_EXITED, signo ? (int)signo : (int)code, NULL);
+	varlink_call_on_gone(call, attach_ended_caller_gone, at);
+	attach_process_over(
+		at, signo ? CLD_KILLED : CLD_EXITED, signo ? (int)signo : (int)code, NULL);
 	return 0;
 }
 
-/* Attached workers are being stopped (w NULL: all): tells their terminals why. One whose process
- * was not started yet is over. */
+/* The group (w NULL) or w is being stopped: tells the callers why, or cancels what they have not
+ * started yet. */
 static void attach_stopping(struct supervisor *sv, const struct worker *w, const char *why)
 {
 	struct attach *next;
@@ -548,14 +551,14 @@ static void attach_stopping(struct supervisor *sv, const struct worker *w, const
 		if (w && attach_of(sv, w) != at)
 			continue;
 		if (!at->pid)
-			attach_called_off(at, why, w);
+			attach_cancel(at, why, w);
 		else if (at->call)
 			varlink_notify(at->call, attach_order("signal", why));
 	}
 }
 
-/* Has the caller send a signal where the agent may not: to a program that has changed its user. */
-static void attach_hand_on(struct supervisor *sv, const struct worker *w, int signo)
+/* Makes the caller send a signal: the agent may not, where the program has changed its user. */
+static void attach_forward_signal(struct supervisor *sv, const struct worker *w, int signo)
 {
 	struct attach *at = attach_of(sv, w);
 	char name[SIGNALS_TEXT_MAX];
@@ -570,7 +573,7 @@ static void attach_hand_on(struct supervisor *sv, const struct worker *w, int si
 }
 
 /* Ends all open calls. */
-static void attach_free(struct supervisor *sv)
+static void attach_hang_up(struct supervisor *sv)
 {
 	struct attach *at;
 
@@ -578,7 +581,7 @@ static void attach_free(struct supervisor *sv)
 		attach_end_call(at, "the agent ends");
 		if (at->ended)
 			varlink_reply(at->ended, NULL);
-		attach_free_one(at);
+		attach_free(at);
 	}
 }
 
@@ -598,26 +601,26 @@ static void attach_worker_stopping(struct supervisor *sv, struct worker *w, cons
 static bool attach_signals_worker(struct supervisor *sv, struct worker *w, int signo)
 {
 	if (w->attached)
-		attach_hand_on(sv, w, signo);
+		attach_forward_signal(sv, w, signo);
 	return w->attached;
 }
 
 static bool attach_last_answers(struct supervisor *sv, loop_fn fn, void *arg)
 {
-	attach_free(sv);
+	attach_hang_up(sv);
 	return false;
 }
 
 static const struct varlink_method attach_methods[] = {
-	{ "Attach", attach_begin },
-	{ "AttachStarted", attach_started },
-	{ "AttachEnded", attach_ended },
+	{ "Attach", attach_method },
+	{ "AttachStarted", attach_started_method },
+	{ "AttachEnded", attach_ended_method },
 	{ NULL, NULL },
 };
 
 const struct feature attach_feature = {
 	.name = "attach",
-	.hang_up = attach_free,
+	.hang_up = attach_hang_up,
 	.manager_methods = attach_methods,
 	.group_stopping = attach_group_stopping,
 	.last_answers = attach_last_answers,

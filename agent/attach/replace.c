@@ -9,9 +9,9 @@
 #include <string.h>
 
 /*
- * Attach of a worker that runs: stops it as an operator would, and keeps its place for the caller
- * until all its processes are gone. Otherwise a job whose other workers have all ended would end in
- * between. If the caller leaves earlier, the worker simply stays stopped.
+ * Attach of a worker that runs: stops it as an operator would, and reserves it for the caller until
+ * all its processes are gone. Otherwise a job whose other workers have all ended would end in
+ * between. If the caller leaves earlier, the worker stays stopped.
  */
 
 struct attach_replace {
@@ -32,8 +32,8 @@ static struct attach_replace *replace_free(struct attach_replace *x)
 
 DEFINE_CLEANUP(struct attach_replace *, replace_free)
 
-/* Stops keeping the place. Finds the worker by name, since the list of workers may have changed. */
-static void replace_unkeep(struct attach_replace *x)
+/* Ends the reservation. Finds the worker by name, since the list of workers may have changed. */
+static void replace_release(struct attach_replace *x)
 {
 	struct worker *w = worker_named(x->sv, x->role, x->index);
 
@@ -46,10 +46,10 @@ static void replace_stopped(void *arg)
 	_cleanup_(replace_freep) struct attach_replace *x = arg;
 	struct supervisor *sv = x->sv;
 
-	replace_unkeep(x);
+	replace_release(x);
 	varlink_call_on_gone(x->call, NULL, NULL);
 	(void)attach_replaced(sv, x->call, x->role, x->index, x->ignore_exit);
-	/* The caller may not have taken the place. */
+	/* If the worker was not attached, it has ended now. */
 	apply_decisions(sv);
 	supervisor_changed(sv);
 }
@@ -60,7 +60,7 @@ static void replace_gone(void *arg)
 	struct supervisor *sv = x->sv;
 
 	request_forget(sv, x);
-	replace_unkeep(x);
+	replace_release(x);
 	if (supervisor_finalising(sv)) /* the agent ends */
 		return;
 	apply_decisions(sv);
@@ -86,7 +86,7 @@ int attach_replace(
 	w->replaced = true;
 	r = request_stop(sv, &w->place, 1, SPEC_UNSET, false, replace_stopped, x, &n, &err);
 	if (r < 0) {
-		replace_unkeep(x);
+		replace_release(x);
 		return varlink_error(call, "Internal", manager_internal(err.text, r));
 	}
 	varlink_call_on_gone(call, replace_gone, TAKE_PTR(x));

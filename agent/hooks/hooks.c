@@ -14,7 +14,7 @@
 
 enum {
 	HOOKS_WAITING_MAX = 16,
-	HOOKS_LAST_MS = 20000, /* for those that are left when the job has ended */
+	HOOKS_END_MS = 20000, /* for all hooks that are left when the job has ended */
 };
 
 /* A hook that runs, or waits for its turn. */
@@ -30,12 +30,12 @@ struct hooks {
 	STAILQ_HEAD(hook_list, hook) list; /* the first is the one that runs */
 	int n;
 	struct side_program *program;
-	int started; /* attempts that have run */
-	bool noticed;
-	uint64_t last_ms; /* when the job had ended; 0: not yet */
-	bool hurried;	  /* the agent waits for no hook any more */
-	loop_fn last_fn;
-	void *last_arg;
+	int started;	   /* attempts that have run */
+	bool noticed;	   /* the hook for the present notice was added */
+	uint64_t ended_ms; /* when the job had ended; 0: not yet */
+	bool hurried;	   /* the agent waits for hooks no longer */
+	loop_fn end_fn;
+	void *end_arg;
 };
 
 static struct hooks *hooks_of(const struct supervisor *sv)
@@ -52,7 +52,7 @@ static struct hook *hook_free(struct hook *x)
 	return NULL;
 }
 
-static void hooks_fault(struct hooks *h, const struct hook *x, const char *text)
+static void hooks_report_failure(struct hooks *h, const struct hook *x, const char *text)
 {
 	log_warning("hooks.%s: %s", spec_hook_names[x->which], text);
 	events_add(supervisor_events(h->sv), "hook-failed", x->attempt, -1, NULL, "hooks.%s: %s",
@@ -77,7 +77,7 @@ static void hook_on_end(void *arg, const struct side_program_end *end)
 
 	side_program_fault(end, text, sizeof(text));
 	if (text[0])
-		hooks_fault(h, STAILQ_FIRST(&h->list), text);
+		hooks_report_failure(h, STAILQ_FIRST(&h->list), text);
 	h->program = side_program_free(h->program);
 	hooks_pop(h);
 	hooks_next(h);
@@ -91,14 +91,14 @@ static int hook_environment(const struct hooks *h, const struct hook *x, struct 
 	return r ? r : env_setf(e, "ELASTICD_ATTEMPT", "%d", x->attempt < 0 ? 0 : x->attempt);
 }
 
-/* How long a hook may run that begins now. */
-static uint64_t hooks_limit(const struct hooks *h)
+/* How long a hook that begins now may run; 0: it may not run. */
+static uint64_t hooks_limit_ms(const struct hooks *h)
 {
 	uint64_t limit = (uint64_t)supervisor_spec(h->sv)->hooks.timeout_ms;
-	uint64_t gone = h->last_ms ? loop_now_ms() - h->last_ms : 0;
-	uint64_t left = gone < HOOKS_LAST_MS && !h->hurried ? HOOKS_LAST_MS - gone : 0;
+	uint64_t gone = h->ended_ms ? loop_now_ms() - h->ended_ms : 0;
+	uint64_t left = gone < HOOKS_END_MS && !h->hurried ? HOOKS_END_MS - gone : 0;
 
-	return h->last_ms && left < limit ? left : limit;
+	return h->ended_ms && left < limit ? left : limit;
 }
 
 static int hook_start(struct hooks *h, const struct hook *x, struct error *err)
@@ -107,7 +107,7 @@ static int hook_start(struct hooks *h, const struct hook *x, struct error *err)
 	struct side_program_request req = {
 		.argv = supervisor_spec(h->sv)->hooks.commands[x->which],
 		.input = x->input,
-		.limit_ms = hooks_limit(h),
+		.limit_ms = hooks_limit_ms(h),
 	};
 
 	if (!req.limit_ms)
@@ -122,19 +122,19 @@ static int hook_start(struct hooks *h, const struct hook *x, struct error *err)
 static void hooks_next(struct hooks *h)
 {
 	struct hook *x;
-	loop_fn fn = h->last_fn;
+	loop_fn fn = h->end_fn;
 
 	while (!h->program && (x = STAILQ_FIRST(&h->list))) {
 		struct error err = { 0 };
 
 		if (hook_start(h, x, &err) == 0)
 			return;
-		hooks_fault(h, x, err.text);
+		hooks_report_failure(h, x, err.text);
 		hooks_pop(h);
 	}
 	if (!h->program && fn) {
-		h->last_fn = NULL;
-		fn(h->last_arg);
+		h->end_fn = NULL;
+		fn(h->end_arg);
 	}
 }
 
@@ -151,7 +151,7 @@ static char *hook_input(const struct hooks *h, enum spec_hook which, const json_
 	return input ? json_dump_text(input, NULL) : NULL;
 }
 
-/* Does nothing where the specification has no such hook. */
+/* Adds a hook to the queue, if the specification has it. */
 static void hooks_add(struct supervisor *sv, enum spec_hook which, const json_t *failures)
 {
 	struct hooks *h = hooks_of(sv);
@@ -169,7 +169,7 @@ static void hooks_add(struct supervisor *sv, enum spec_hook which, const json_t 
 	if (room)
 		x->input = hook_input(h, which, failures);
 	if (!x->input) {
-		hooks_fault(h, x,
+		hooks_report_failure(h, x,
 			room ? "not run: out of memory"
 			     : "not run: too many others wait for their turn");
 		hook_free(x);
@@ -245,13 +245,13 @@ static bool hooks_last_answers(struct supervisor *sv, loop_fn fn, void *arg)
 
 	if (!h || (!h->program && !supervisor_spec(sv)->hooks.commands[SPEC_HOOK_END]))
 		return false;
-	h->last_ms = loop_now_ms();
-	h->last_fn = fn;
-	h->last_arg = arg;
+	h->ended_ms = loop_now_ms();
+	h->end_fn = fn;
+	h->end_arg = arg;
 	if (h->program)
-		side_program_hurry(h->program, HOOKS_LAST_MS);
+		side_program_hurry(h->program, HOOKS_END_MS);
 	hooks_add(sv, SPEC_HOOK_END, NULL);
-	hooks_next(h); /* where it could not be added */
+	hooks_next(h); /* calls fn if no hook was added */
 	return true;
 }
 

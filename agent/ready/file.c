@@ -11,103 +11,102 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A file that is there but old may be written to, or replaced: then its directory's events are
- * those of the files in it, too. */
+/* LOG_WATCH_MODIFY comes in addition where an old file is there: a program may write to it. */
 enum { FILE_EVENTS = LOG_WATCH_NAMES | LOG_WATCH_GONE | LOG_WATCH_MUST };
 
-/* Directories may come and go while this looks; later events make it look again. */
-enum { FILE_LOOKS = 64, FILE_AGAIN_MS = 5000 /* where the file system has not answered */ };
+/* Searches in a row: directories may come and go meanwhile, and later events cause more. */
+enum { FILE_FINDS = 64, FILE_AGAIN_MS = 5000 /* where the file system has not answered */ };
 
 struct ready_file {
 	struct loop *loop;
 	char *path;
-	bool known;	 /* the first look has succeeded: */
-	bool was_there;	 /* at first, */
-	struct stat was; /* as this */
+	bool known;	 /* the first search has succeeded, and found: */
+	bool was_there;	 /* whether the file was there, */
+	struct stat was; /* and as what */
 	struct loop_timer *again;
 	struct log_watch *watch; /* of the deepest directory of path that is there */
 	size_t dir_len;		 /* of its path */
-	bool old;		 /* path is there, and not new */
-	bool failed;		 /* logged */
+	bool old;		 /* the file is there, as at first */
+	bool failed;		 /* a failure was logged */
 	loop_fn fn;
 	void *arg;
 };
 
-/* One look at path. */
-struct look {
+/* A search for the file: where there is none, for the deepest directory of its path. */
+struct file_found {
 	struct log_fs_op op;
 	struct stat st;
 	bool there;
-	int dir; /* the deepest directory */
+	int dir; /* the deepest directory of path that is there */
 	size_t dir_len;
 	char path[];
 };
 
 /* The operator may have named a link, or a directory behind one. */
-static int look_now(struct log_fs_op *op)
+static int file_find_run(struct log_fs_op *op)
 {
-	struct look *l = (struct look *)op;
-	size_t n = strlen(l->path);
+	struct file_found *found = (struct file_found *)op;
+	size_t n = strlen(found->path);
 
-	l->there = stat(l->path, &l->st) == 0;
-	while (n > 1 && l->dir < 0) {
-		char *slash = memrchr(l->path, '/', n);
+	found->there = stat(found->path, &found->st) == 0;
+	while (n > 1 && found->dir < 0) {
+		char *slash = memrchr(found->path, '/', n);
 
-		n = slash > l->path ? (size_t)(slash - l->path) : 1;
-		l->path[n] = '\0';
-		l->dir = open(n > 1 ? l->path : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-		if (l->dir < 0 && errno != ENOENT && errno != ENOTDIR)
+		n = slash > found->path ? (size_t)(slash - found->path) : 1;
+		found->path[n] = '\0';
+		found->dir = open(n > 1 ? found->path : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (found->dir < 0 && errno != ENOENT && errno != ENOTDIR)
 			return -errno;
 	}
-	l->dir_len = n;
-	return l->dir < 0 ? -ENOENT : 0;
+	found->dir_len = n;
+	return found->dir < 0 ? -ENOENT : 0;
 }
 
-static void look_drop(struct log_fs_op *op)
+static void file_found_free(struct log_fs_op *op)
 {
-	close_fd(((struct look *)op)->dir);
+	close_fd(((struct file_found *)op)->dir);
 	free(op);
 }
 
-/* ret is freed by look_drop(). */
-static int file_look(const struct ready_file *f, struct look **ret)
+/* ret is freed by file_found_free(). */
+static int file_find(const struct ready_file *f, struct file_found **ret)
 {
 	size_t n = strlen(f->path) + 1;
-	struct look *l = calloc(1, sizeof(*l) + n);
-	struct log_fs_op *op = l ? &l->op : NULL;
+	struct file_found *found = calloc(1, sizeof(*found) + n);
+	struct log_fs_op *op = found ? &found->op : NULL;
 	int r;
 
-	if (!l)
+	if (!found)
 		return -ENOMEM;
-	memcpy(l->path, f->path, n);
-	l->dir = -1;
-	op->fn = look_now;
-	op->drop = look_drop;
+	memcpy(found->path, f->path, n);
+	found->dir = -1;
+	op->fn = file_find_run;
+	op->drop = file_found_free;
 	op->aside = "ready.file";
 	r = log_fs_do(&op);
 	if (r < 0 && op)
-		look_drop(op);
+		file_found_free(op);
 	if (r == 0)
-		*ret = l;
+		*ret = found;
 	return r;
 }
 
-/* Notes the file as the first look that succeeds finds it. */
-static void file_know(struct ready_file *f, const struct look *l)
+/* Keeps what the first search that succeeds has found. */
+static void file_keep_first(struct ready_file *f, const struct file_found *found)
 {
 	if (f->known)
 		return;
 	f->known = true;
-	f->was_there = l->there;
-	f->was = l->st;
+	f->was_there = found->there;
+	f->was = found->st;
 }
 
-/* Whether the file was made, changed or replaced since the first look. */
-static bool look_is_new(const struct ready_file *f, const struct look *l)
+/* Whether the file was made, changed or replaced since the first search. */
+static bool file_is_new(const struct ready_file *f, const struct file_found *found)
 {
-	const struct stat *a = &f->was, *b = &l->st;
+	const struct stat *a = &f->was, *b = &found->st;
 
-	return l->there &&
+	return found->there &&
 	       !(f->was_there && a->st_dev == b->st_dev && a->st_ino == b->st_ino &&
 		       a->st_size == b->st_size && a->st_ctim.tv_sec == b->st_ctim.tv_sec &&
 		       a->st_ctim.tv_nsec == b->st_ctim.tv_nsec);
@@ -115,42 +114,43 @@ static bool look_is_new(const struct ready_file *f, const struct look *l)
 
 static void file_on_change(void *arg, int events);
 
-/* Watches the directory. Returns 1 where that is done already. */
-static int file_watch(struct ready_file *f, const struct look *l)
+/* Watches the directory that was found. Returns 1 where it does so already, 0, or a
+ * negative errno. */
+static int file_watch_dir(struct ready_file *f, const struct file_found *found)
 {
-	int events = FILE_EVENTS | (l->there ? LOG_WATCH_MODIFY : 0);
+	int events = FILE_EVENTS | (found->there ? LOG_WATCH_MODIFY : 0);
 
-	if (f->watch && f->dir_len == l->dir_len && f->old == l->there)
+	if (f->watch && f->dir_len == found->dir_len && f->old == found->there)
 		return 1;
 	f->watch = log_watch_free(f->watch);
-	f->dir_len = l->dir_len;
-	f->old = l->there;
-	return log_watch_new(f->loop, l->dir, events, file_on_change, f, &f->watch);
+	f->dir_len = found->dir_len;
+	f->old = found->there;
+	return log_watch_new(f->loop, found->dir, events, file_on_change, f, &f->watch);
 }
 
-/* A directory or the file may appear before the watch of its parent stands: looks again after each
+/* A directory or the file may appear before its parent is watched: searches again after each
  * new watch. */
 static void file_check(void *arg)
 {
 	struct ready_file *f = arg;
 	int r = 0;
 
-	for (int i = 0; i < FILE_LOOKS && r == 0; i++) {
-		struct look *l = NULL;
+	for (int i = 0; i < FILE_FINDS && r == 0; i++) {
+		struct file_found *found = NULL;
 
-		r = file_look(f, &l);
+		r = file_find(f, &found);
 		if (r == 0)
-			file_know(f, l);
-		if (r == 0 && look_is_new(f, l)) {
-			look_drop(&l->op);
+			file_keep_first(f, found);
+		if (r == 0 && file_is_new(f, found)) {
+			file_found_free(&found->op);
 			f->watch = log_watch_free(f->watch);
 			f->fn(f->arg);
 			return;
 		}
 		if (r == 0)
-			r = file_watch(f, l);
-		if (l)
-			look_drop(&l->op);
+			r = file_watch_dir(f, found);
+		if (found)
+			file_found_free(&found->op);
 	}
 	if (r < 0 && !f->failed)
 		log_warning("ready.file: %s cannot be waited for: %s", f->path, strerror(-r));
@@ -172,7 +172,7 @@ int ready_file_new(
 	struct loop *loop, const char *path, loop_fn fn, void *arg, struct ready_file **ret)
 {
 	struct ready_file *f = calloc(1, sizeof(*f));
-	struct look *first = NULL;
+	struct file_found *first = NULL;
 
 	if (!f)
 		return -ENOMEM;
@@ -182,9 +182,9 @@ int ready_file_new(
 		ready_file_free(f);
 		return -ENOMEM;
 	}
-	if (file_look(f, &first) == 0) {
-		file_know(f, first);
-		look_drop(&first->op);
+	if (file_find(f, &first) == 0) {
+		file_keep_first(f, first);
+		file_found_free(&first->op);
 	}
 	*ret = f;
 	return 0;

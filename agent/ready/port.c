@@ -27,8 +27,8 @@ struct ready_port {
 	void *arg;
 };
 
-/* Reads a line of proc_net_tcp(5): the addresses are numbers of 32 bits in the order of this host.
- * False: this one does not listen, and none does that follows. */
+/* Reads a line of proc_net_tcp(5), which writes addresses as 32-bit numbers in host order. Returns
+ * false where this socket does not listen: no later one does. */
 static bool port_read_line(const char *line, int port, struct ready_port_sockets *s)
 {
 	static const char *const reached[] = { "00000000", "0100007F", "7F000001",
@@ -52,7 +52,7 @@ static bool port_read_line(const char *line, int port, struct ready_port_sockets
 	return true;
 }
 
-void ready_port_look(int port, struct ready_port_sockets *ret)
+void ready_port_find_sockets(int port, struct ready_port_sockets *ret)
 {
 	static const char *const tables[] = { "tcp", "tcp6" };
 	char path[64];
@@ -74,14 +74,15 @@ void ready_port_look(int port, struct ready_port_sockets *ret)
 	}
 }
 
-/* Whether only sockets listen that did so before. Of too many to know, each may be another one. */
+/* Whether all sockets that listen did so before. With more than READY_PORT_SOCKETS it cannot know.
+ */
 static bool port_is_taken(const struct ready_port *p)
 {
 	struct ready_port_sockets now;
 
 	if (!p->before.n || p->before.n > READY_PORT_SOCKETS)
 		return false;
-	ready_port_look(p->port, &now);
+	ready_port_find_sockets(p->port, &now);
 	if (now.n > READY_PORT_SOCKETS)
 		return false;
 	for (size_t i = 0; i < now.n; i++) {
@@ -101,15 +102,14 @@ static void port_close(struct ready_port *p)
 	p->fd = close_fd(p->fd);
 }
 
-static void port_again(struct ready_port *p)
+static void port_retry(struct ready_port *p)
 {
 	port_close(p);
 	loop_timer_arm(p->timer, p->pause_ms);
 	p->pause_ms = p->pause_ms * 2 < PORT_LAST_MS ? p->pause_ms * 2 : PORT_LAST_MS;
 }
 
-/* A port that the kernel gives to clients may be given to this one, which then connects to itself.
- */
+/* The kernel may give this port to the connecting socket, which then connects to itself. */
 static bool port_is_own(int fd, int port)
 {
 	struct sockaddr_in own = { 0 };
@@ -126,7 +126,7 @@ static void port_on_fd(int fd, int events, void *arg)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &fault, &len) < 0 || fault ||
 		port_is_own(fd, p->port)) {
-		port_again(p);
+		port_retry(p);
 		return;
 	}
 	port_close(p);
@@ -141,16 +141,16 @@ static void port_try(void *arg)
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 
 	if (port_is_taken(p)) {
-		port_again(p);
+		port_retry(p);
 		return;
 	}
 	p->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	/* Also one that is there at once is reported by the loop. */
+	/* The loop also reports a connection that was made at once. */
 	if (p->fd < 0 ||
 		(connect(p->fd, (const struct sockaddr *)&to, sizeof(to)) < 0 &&
 			errno != EINPROGRESS) ||
 		loop_fd_new(p->loop, p->fd, LOOP_WRITE, port_on_fd, p, &p->watch) < 0)
-		port_again(p);
+		port_retry(p);
 }
 
 int ready_port_new(struct loop *loop, int port, const struct ready_port_sockets *before, loop_fn fn,

@@ -12,12 +12,12 @@
 
 struct ready {
 	struct supervisor *sv;
-	bool met;		 /* what is waited for has come in this attempt */
+	bool met;		 /* the condition has come true in this attempt */
 	bool *called;		 /* by slot: the worker's present process has called Ready */
 	size_t n_called;	 /* its length */
-	struct ready_file *file; /* while it is waited for, like port */
+	struct ready_file *file; /* while this waits for it, like port */
 	struct ready_port *port;
-	struct ready_port_sockets others; /* listened at the port when the attempt began */
+	struct ready_port_sockets others; /* those that listened when the attempt began */
 };
 
 static struct ready *ready_of(const struct supervisor *sv)
@@ -53,7 +53,7 @@ static void ready_report(const struct ready *r)
 		events_add(events, "ready", attempt, -1, NULL, "all workers have said so");
 }
 
-/* Workers that an operator has stopped are not waited for. */
+/* Does not wait for workers that an operator has stopped. */
 static bool ready_all_called(const struct ready *r)
 {
 	for (int i = 0; i < supervisor_n_workers(r->sv); i++) {
@@ -113,8 +113,8 @@ static void ready_fini(struct supervisor *sv)
 	free(r);
 }
 
-/* No worker of the attempt lives yet: the file is as it was before, and the port another program's.
- */
+/* No worker of the attempt lives yet: the file is an old one, and a port that is open is another
+ * program's. */
 static void ready_begin(struct supervisor *sv)
 {
 	const struct spec_ready *s = ready_spec(sv);
@@ -127,7 +127,7 @@ static void ready_begin(struct supervisor *sv)
 	if (s->file && ready_file_new(supervisor_loop(sv), s->file, ready_on_met, r, &r->file) < 0)
 		log_error("out of memory: the job will not be ready");
 	if (s->port)
-		ready_port_look(s->port, &r->others);
+		ready_port_find_sockets(s->port, &r->others);
 	if (r->others.n)
 		events_add(supervisor_events(sv), "port-taken", supervisor_attempt(sv), -1, NULL,
 			"another program listens at port %d: the job is not ready before its own "
@@ -148,7 +148,7 @@ static void ready_group_changed(struct supervisor *sv)
 		ready_stop_waiting(r);
 }
 
-/* All workers were started. */
+/* All workers have started. */
 static void ready_running(struct supervisor *sv)
 {
 	const struct spec_ready *s = ready_spec(sv);
@@ -169,7 +169,7 @@ static void ready_barrier_passed(struct supervisor *sv)
 		ready_on_met(ready_of(sv));
 }
 
-/* Room for the calls of w; -ENOMEM. */
+/* Makes room for n slots. 0 or -ENOMEM. */
 static int ready_reserve(struct ready *r, size_t n)
 {
 	bool *bigger;

@@ -134,7 +134,7 @@ START_TEST(a_port_is_open_when_a_program_listens)
 	ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
 	ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&at, &len), 0);
 	loop_freeze();
-	ready_port_look(ntohs(at.sin_port), &before);
+	ready_port_find_sockets(ntohs(at.sin_port), &before);
 	ck_assert_uint_eq(before.n, 0);
 	ck_assert_int_eq(ready_port_new(loop, ntohs(at.sin_port), &before, on_come, NULL, &p), 0);
 	for (int i = 0; i < 8; i++) {
@@ -194,7 +194,7 @@ START_TEST(a_port_that_was_open_before_is_not_waited_for)
 	in_port_t port = 0;
 	int theirs = listener(AF_INET, &port), ours;
 
-	ready_port_look(ntohs(port), &before);
+	ready_port_find_sockets(ntohs(port), &before);
 	ck_assert_uint_eq(before.n, 1);
 	loop_freeze();
 	ck_assert_int_eq(ready_port_new(loop, ntohs(port), &before, on_come, NULL, &p), 0);
