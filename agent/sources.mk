@@ -168,7 +168,7 @@ agent_SRC := \
 	agent/resources/gate.c \
 	agent/resources/gpu_memory.c \
 	agent/resources/gpu_usage.c \
-	agent/resources/gpus.c \
+	agent/resources/gpu_wait.c \
 	agent/resources/kernel.c \
 	agent/resources/resources.c \
 	agent/rounds/clock_offset.c \

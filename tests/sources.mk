@@ -58,7 +58,7 @@ unit_TESTS := \
 	agent/queue/journal/journal \
 	agent/ready/waits \
 	agent/resources/core_dump \
-	agent/resources/gpus \
+	agent/resources/gpu_wait \
 	agent/rounds/clock_offset \
 	agent/rounds/host_machine \
 	agent/rounds/host_ranks \

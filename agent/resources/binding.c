@@ -13,7 +13,7 @@
 #include <string.h>
 
 /*
- * CPUs are chosen for each attempt among those that the agent may use then. A worker that is added
+ * Chooses CPUs for each attempt, among those that the agent may use then. A worker that is added
  * later runs on all of them.
  */
 
@@ -22,7 +22,7 @@ struct binding {
 	struct host_map *map; /* of these CPUs */
 	struct affinity_worker *workers;
 	size_t n_workers;
-	char *text; /* what was told last */
+	char *text; /* of the last report */
 };
 
 static void binding_forget(struct binding *b)
@@ -128,8 +128,8 @@ static json_t *binding_json(const struct binding *b, struct supervisor *sv, char
 	return list;
 }
 
-/* Adds an event where the choice is another one than that of the attempt before. */
-static void binding_tell(struct resources *x)
+/* Reports the choice, unless it is that of the attempt before. */
+static void binding_report(struct resources *x)
 {
 	struct binding *b = x->binding;
 	const char *how = spec_affinity_names[supervisor_spec(x->sv)->resources.affinity];
@@ -182,7 +182,7 @@ int binding_prepare(struct resources *x, struct error *err)
 		error_prefix(err, "resources.affinity");
 		return r;
 	}
-	binding_tell(x);
+	binding_report(x);
 	return 0;
 }
 

@@ -16,9 +16,9 @@
 #include <sys/stat.h>
 
 /*
- * After a worker's end with a core dump its file is looked for where the kernel has put it, and
- * with resources.core_dumps moved to the worker's log directory. A thread does that, for these file
- * systems may hang.
+ * After a worker has ended with a core dump, finds the file where the kernel has put it and, with
+ * resources.core_dumps, moves it to the worker's log directory. A thread does that, because these
+ * file systems may hang.
  */
 
 #define PATTERN_FILE "/proc/sys/kernel/core_pattern"
@@ -47,7 +47,7 @@ int core_dump_name(const char *pattern, bool uses_pid, pid_t pid, char *dir, siz
 	size_t n = 0, len = slash ? (size_t)(slash - pattern) : 0;
 	bool has_pid = false;
 
-	/* A directory that depends on the process is not looked for. */
+	/* The name of the directory must not depend on the process. */
 	if (len >= dir_size || memchr(pattern, '%', len))
 		return -ENAMETOOLONG;
 	snprintf(dir, dir_size, "%.*s", (int)(slash == pattern ? 1 : len), pattern);
@@ -79,12 +79,12 @@ struct core_search {
 	struct log_fs_op op;
 	char dir[PATH_MAX], name[NAME_MAX + 1];
 	int64_t since_s;
-	char keep[PATH_MAX]; /* attempt_N/<rank>; "": the file stays where it is */
+	char keep[PATH_MAX]; /* attempt_N/<rank>, where it goes; "": it stays where it is */
 	int attempt, n_kept, local_rank;
 	char found[PATH_MAX]; /* "": there is none */
 };
 
-/* The newest file of that name that the job's user has. */
+/* Finds the newest file of that name that belongs to the job's user. */
 static int core_search_dir(struct core_search *c)
 {
 	int fd = open(c->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

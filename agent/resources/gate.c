@@ -12,21 +12,21 @@
 #include <string.h>
 
 /*
- * Before each attempt GPU memory is looked at (gpus.c), and then the program of resources.health
- * runs. While it fails, the gate stays shut and runs the program again, until it succeeds or no
- * attempt is to begin any more.
+ * Before each attempt the gate waits for GPU memory (gpu_wait.c), and then runs the program of
+ * resources.health. While that fails, the gate delays the attempt and runs the program again, until
+ * it succeeds or the supervisor wants no attempt any more.
  */
 
 struct gate {
 	struct supervisor *sv;
-	struct gpus *gpus; /* may be NULL */
-	bool waits;	   /* for them */
+	struct gpu_wait *gpu_wait; /* may be NULL */
+	bool waits;		   /* for gpu_wait */
 	const struct spec_health *health;
-	feature_ready_fn fn; /* NULL: no attempt is to begin */
+	feature_ready_fn fn; /* NULL: no attempt waits */
 	void *arg;
 	struct side_program *program; /* NULL: none runs */
 	struct loop_timer *timer;     /* the next run */
-	struct error why;	      /* the last run failed; code 0: it did not */
+	struct error why;	      /* why the last run failed; code 0: it did not */
 	struct cooldown cooldown;
 };
 
@@ -41,27 +41,27 @@ int gate_new(struct resources *x, struct error *err)
 {
 	const struct spec_health *health = &supervisor_spec(x->sv)->resources.health;
 
-	if (!health->command && !x->gpus)
+	if (!health->command && !x->gpu_wait)
 		return 0;
 	x->gate = calloc(1, sizeof(*x->gate));
 	if (!x->gate)
 		return error_set(err, -ENOMEM, "out of memory");
 	x->gate->sv = x->sv;
-	x->gate->gpus = x->gpus;
+	x->gate->gpu_wait = x->gpu_wait;
 	x->gate->health = health;
 	if (loop_timer_new(supervisor_loop(x->sv), gate_on_timer, x->gate, &x->gate->timer) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
 	return 0;
 }
 
-void gate_leave(struct gate *g)
+void gate_cancel(struct gate *g)
 {
 	if (!g)
 		return;
 	g->fn = NULL;
 	g->why.code = 0;
 	g->waits = false;
-	gpus_leave(g->gpus);
+	gpu_wait_cancel(g->gpu_wait);
 	g->program = side_program_free(g->program);
 	loop_timer_disarm(g->timer);
 }
@@ -69,7 +69,7 @@ void gate_leave(struct gate *g)
 struct gate *gate_free(struct gate *g)
 {
 	if (g) {
-		gate_leave(g);
+		gate_cancel(g);
 		loop_timer_free(g->timer);
 		free(g);
 	}
@@ -161,7 +161,7 @@ bool gate_delays(struct gate *g, feature_ready_fn fn, void *arg)
 		fn(arg, &g->why);
 	if (g->why.code || g->program || g->waits)
 		return true;
-	g->waits = gpus_wait(g->gpus, gate_when_free, g);
+	g->waits = gpu_wait_begin(g->gpu_wait, gate_when_free, g);
 	if (g->waits)
 		return true;
 	if (!g->health->command) {

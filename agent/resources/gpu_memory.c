@@ -15,7 +15,7 @@
 enum {
 	GPUS_MAX = 64,
 	GPU_ID_MAX = 64,
-	GPU_SLACK_MIB = 256, /* contexts of others come and go */
+	GPU_SLACK_MIB = 256, /* contexts of other programs come and go */
 	GPU_FIRST_MS = 10,
 	GPU_MOST_MS = 500,
 	GPU_HOLDERS = 4,
@@ -48,7 +48,7 @@ static void gpu_list_all(struct gpu_list *l, const struct nvml *n)
 		snprintf(l->gpus[l->n++].id, GPU_ID_MAX, "%d", i);
 }
 
-static int gpu_list_look(struct gpu_list *l, const struct nvml *n, struct error *err)
+static int gpu_list_read(struct gpu_list *l, const struct nvml *n, struct error *err)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		uint64_t bytes;
@@ -67,7 +67,7 @@ static void gpu_list_print(const struct gpu_list *l)
 	putchar('\n');
 }
 
-static int gpu_list_before(struct gpu_list *l, const char *text, struct error *err)
+static int gpu_list_parse_before(struct gpu_list *l, const char *text, struct error *err)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		if (scan_u64(&text, &l->gpus[i].before) < 0 || *text != (i + 1 < l->n ? ',' : '\0'))
@@ -107,7 +107,7 @@ static void gpu_print_busy(const struct nvml *n, const struct gpu *g)
 	putchar('\n');
 }
 
-/* The library has no event for memory that becomes free. */
+/* Polls: the library has no event for memory that becomes free. */
 static int gpu_list_wait(
 	struct gpu_list *l, const struct nvml *n, int64_t limit_ms, struct error *err)
 {
@@ -115,7 +115,7 @@ static int gpu_list_wait(
 	const struct gpu *busy;
 	int r;
 
-	while ((r = gpu_list_look(l, n, err)) == 0 && (busy = gpu_list_busy(l))) {
+	while ((r = gpu_list_read(l, n, err)) == 0 && (busy = gpu_list_busy(l))) {
 		int64_t left = until - monotonic_ms();
 
 		if (left <= 0) {
@@ -140,10 +140,10 @@ int gpu_memory_run(const char *gpus, const char *before, int limit_ms)
 	else if (r == 0)
 		gpu_list_all(&list, n);
 	if (r == 0 && before)
-		r = gpu_list_before(&list, before, &err);
+		r = gpu_list_parse_before(&list, before, &err);
 	if (r == 0)
 		r = before ? gpu_list_wait(&list, n, limit_ms, &err)
-			   : gpu_list_look(&list, n, &err);
+			   : gpu_list_read(&list, n, &err);
 	if (r == 0 && !before)
 		gpu_list_print(&list);
 	if (r >= 0)

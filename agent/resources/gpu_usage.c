@@ -10,7 +10,7 @@
 
 enum { USAGE_GPUS_MAX = 64, USAGE_PIDS_MAX = 32 };
 
-/* The process may be one that a worker has started. */
+/* The process and its ancestors: a worker may have started it. */
 static json_t *usage_pids(pid_t pid)
 {
 	json_t *pids = json_array();

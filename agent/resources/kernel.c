@@ -12,7 +12,7 @@ static bool kernel_logs(int signo)
 	       signo == SIGTRAP;
 }
 
-/* Workers that have ended together still have their processes' numbers until each is handled. */
+/* Also of workers that have ended at the same time: they have their pids until each is handled. */
 static bool kernel_is_worker(void *arg, pid_t pid)
 {
 	return worker_list_by_pid(arg, pid) != NULL;
@@ -34,7 +34,7 @@ void kernel_note_end(struct resources *x, struct worker *w)
 	if (asprintf(&w->exit.kernel, "%s%s%s", trap ? line : "", trap && gpu ? "; " : "",
 		    gpu ? xid : "") < 0)
 		w->exit.kernel = NULL;
-	/* In one line without what is about the CPU. */
+	/* The note is short: it leaves the CPU out. */
 	if (trap && strstr(line, " likely on CPU "))
 		*strstr(line, " likely on CPU ") = '\0';
 	snprintf(note, sizeof(note), ", %skernel: %s", (trap ? sure : sure_gpu) ? "" : "perhaps ",

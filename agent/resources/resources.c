@@ -5,7 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-struct resources *resources_of(const struct supervisor *sv)
+/* NULL before init and after fini. */
+static struct resources *resources_of(const struct supervisor *sv)
 {
 	return feature_state(sv, &resources_feature);
 }
@@ -19,7 +20,7 @@ static int resources_init(struct supervisor *sv, struct error *err)
 	x->sv = sv;
 	x->kernel = kernel_log_open("/dev/kmsg");
 	feature_set_state(sv, &resources_feature, x);
-	return gpus_new(x, err) < 0 ? -ENOMEM : gate_new(x, err);
+	return gpu_wait_new(x, err) < 0 ? -ENOMEM : gate_new(x, err);
 }
 
 static void resources_fini(struct supervisor *sv)
@@ -30,7 +31,7 @@ static void resources_fini(struct supervisor *sv)
 		return;
 	feature_set_state(sv, &resources_feature, NULL);
 	gate_free(x->gate);
-	gpus_free(x->gpus);
+	gpu_wait_free(x->gpu_wait);
 	kernel_log_close(x->kernel);
 	binding_free(x->binding);
 	free(x);
@@ -44,20 +45,20 @@ static bool resources_delays(struct supervisor *sv, feature_ready_fn fn, void *a
 static void resources_group_changed(struct supervisor *sv)
 {
 	if (supervisor_group(sv)->state != GROUP_RENDEZVOUS)
-		gate_leave(resources_of(sv)->gate);
+		gate_cancel(resources_of(sv)->gate);
 }
 
 static bool resources_child_exited(struct supervisor *sv, const siginfo_t *si)
 {
 	const struct resources *x = resources_of(sv);
 
-	return x && (gate_child_exited(x->gate, si) || gpus_child_exited(x->gpus, si));
+	return x && (gate_child_exited(x->gate, si) || gpu_wait_child_exited(x->gpu_wait, si));
 }
 
 static size_t resources_helpers(struct supervisor *sv, pid_t *pids, size_t max)
 {
 	const struct resources *x = resources_of(sv);
-	pid_t mine[] = { x ? gate_pid(x->gate) : 0, x ? gpus_pid(x->gpus) : 0 };
+	pid_t mine[] = { x ? gate_pid(x->gate) : 0, x ? gpu_wait_pid(x->gpu_wait) : 0 };
 	size_t n = 0;
 
 	for (size_t i = 0; i < 2 && n < max; i++)

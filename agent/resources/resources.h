@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What workers get of the host, and what it says about them: a feature. */
+/* A feature: the host's resources for workers (CPUs, GPU memory, health) and traces of their ends.
+ */
 
 #include "agent/supervise/feature.h"
 

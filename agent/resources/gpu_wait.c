@@ -11,34 +11,34 @@
 #include <string.h>
 
 /*
- * Before the first attempt a program beside the agent reads how much memory of the GPUs is in use:
- * workers that run already would count. Before each other one, another run of it waits until no
- * more is. A driver may hang, and its program then cannot even be killed, so no attempt waits for
- * more than a time.
+ * Before the first attempt, while no worker uses memory, a program beside the agent reads how much
+ * memory of the GPUs is in use. Before each other attempt, another run of that program waits until
+ * no more than that is in use. A driver may hang, and then even SIGKILL does not end the program:
+ * so an attempt waits for a limited time.
  */
 
 enum {
 	GPUS_FREE_MS = 10000, /* unless the specification says another time */
 	GPUS_MOST_MS = 1000000,
-	GPUS_READ_MS = 1000,  /* of the first attempt, which never waits for longer */
-	GPUS_LOOK_MS = 10000, /* how long the library may take besides */
+	GPUS_READ_MS = 1000,	 /* the first attempt waits no longer */
+	GPUS_LIBRARY_MS = 10000, /* how long NVIDIA's library may take besides */
 };
 
-struct gpus {
+struct gpu_wait {
 	struct supervisor *sv;
 	int64_t limit_ms;
-	bool looked;
+	bool did_read;		      /* the first run is over */
 	char *list;		      /* the GPUs, joined by commas; "": all */
-	char *before;		      /* what that program printed; NULL: it could not */
+	char *before;		      /* printed by the first run; NULL: it could not read */
 	struct side_program *program; /* until it has ended, however late; NULL: none runs */
 	struct loop_timer *timer;     /* the attempt waits no longer */
-	loop_fn fn;		      /* NULL: none waits */
+	loop_fn fn;		      /* NULL: no attempt waits */
 	void *arg;
 };
 
-static void gpus_on_timer(void *arg);
+static void gpu_wait_on_timer(void *arg);
 
-int gpus_new(struct resources *x, struct error *err)
+int gpu_wait_new(struct resources *x, struct error *err)
 {
 	int64_t limit = supervisor_spec(x->sv)->resources.gpu_free_timeout_ms;
 
@@ -46,17 +46,18 @@ int gpus_new(struct resources *x, struct error *err)
 		limit = platform_has_gpu() ? GPUS_FREE_MS : 0;
 	if (!limit)
 		return 0;
-	x->gpus = calloc(1, sizeof(*x->gpus));
-	if (!x->gpus)
+	x->gpu_wait = calloc(1, sizeof(*x->gpu_wait));
+	if (!x->gpu_wait)
 		return error_set(err, -ENOMEM, "out of memory");
-	x->gpus->sv = x->sv;
-	x->gpus->limit_ms = limit < GPUS_MOST_MS ? limit : GPUS_MOST_MS;
-	if (loop_timer_new(supervisor_loop(x->sv), gpus_on_timer, x->gpus, &x->gpus->timer) < 0)
+	x->gpu_wait->sv = x->sv;
+	x->gpu_wait->limit_ms = limit < GPUS_MOST_MS ? limit : GPUS_MOST_MS;
+	if (loop_timer_new(supervisor_loop(x->sv), gpu_wait_on_timer, x->gpu_wait,
+		    &x->gpu_wait->timer) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
 	return 0;
 }
 
-struct gpus *gpus_free(struct gpus *g)
+struct gpu_wait *gpu_wait_free(struct gpu_wait *g)
 {
 	if (g) {
 		side_program_free(g->program);
@@ -107,8 +108,8 @@ static int gpus_add_list(char **list, const char *more)
 	return r;
 }
 
-/* Adds the GPUs of w. Returns 1 if it sees all. */
-static int gpus_add_worker(const struct gpus *g, const struct worker *w, char **list)
+/* Adds the GPUs of w. Returns 1 if it sees all GPUs of the host. */
+static int gpus_add_worker(const struct gpu_wait *g, const struct worker *w, char **list)
 {
 	const struct spec *spec = supervisor_spec(g->sv);
 	const struct spec_devices *devices = &spec->resources.devices;
@@ -132,9 +133,9 @@ static int gpus_add_worker(const struct gpus *g, const struct worker *w, char **
 	return visible ? gpus_add_list(list, visible) : 1;
 }
 
-/* The GPUs of all workers. They are not made yet when the first attempt waits. Returns 1 if one
- * sees all. */
-static int gpus_add_all(const struct gpus *g, char **list)
+/* Adds the GPUs of all workers, which do not exist yet when the first attempt waits. Returns 1 if a
+ * worker sees all. */
+static int gpus_add_all(const struct gpu_wait *g, char **list)
 {
 	const struct spec *spec = supervisor_spec(g->sv);
 	struct worker w = { 0 };
@@ -150,7 +151,7 @@ static int gpus_add_all(const struct gpus *g, char **list)
 	return r;
 }
 
-static int gpus_find(struct gpus *g, struct error *err)
+static int gpus_find(struct gpu_wait *g, struct error *err)
 {
 	char *list = NULL;
 	int r = gpus_add_all(g, &list);
@@ -167,84 +168,84 @@ static int gpus_find(struct gpus *g, struct error *err)
 	return g->list ? 0 : error_set(err, -ENOMEM, "out of memory");
 }
 
-/* Warns only where the specification asks for the wait. */
-static void gpus_unwatched(const struct gpus *g, const char *why)
+/* A warning only where the specification asks for the wait. */
+static void gpu_wait_unwatched(const struct gpu_wait *g, const char *why)
 {
 	bool asked = supervisor_spec(g->sv)->resources.gpu_free_timeout_ms != SPEC_UNSET;
 
 	log_msg(asked ? LOG_WARNING : LOG_INFO, "the memory of GPUs is not watched: %s", why);
 }
 
-/* The program is over, or the time. */
-static void gpus_over(struct gpus *g, const char *fault)
+/* The program has ended, or the time is over. */
+static void gpu_wait_end(struct gpu_wait *g, const char *fault)
 {
 	loop_fn fn = g->fn;
 
-	gpus_leave(g);
-	if (*fault && g->looked) {
+	gpu_wait_cancel(g);
+	if (*fault && g->did_read) {
 		log_warning("the next attempt begins though %s", fault);
 		events_add(supervisor_events(g->sv), "gpus-not-free", supervisor_attempt(g->sv), -1,
 			NULL, "the next attempt begins though %s", fault);
 	} else if (*fault) {
-		gpus_unwatched(g, fault);
+		gpu_wait_unwatched(g, fault);
 	}
-	g->looked = true;
+	g->did_read = true;
 	fn(g->arg);
 }
 
-static void gpus_on_end(void *arg, const struct side_program_end *end)
+static void gpu_wait_on_program_end(void *arg, const struct side_program_end *end)
 {
-	struct gpus *g = arg;
+	struct gpu_wait *g = arg;
 	char fault[512];
 
 	side_program_fault(end, fault, sizeof(fault));
-	if (g->fn && !g->looked && !fault[0])
+	if (g->fn && !g->did_read && !fault[0])
 		g->before = strdup(end->out);
-	else if (g->looked && end->code == CLD_EXITED && end->status == 1)
+	else if (g->did_read && end->code == CLD_EXITED && end->status == 1)
 		snprintf(fault, sizeof(fault), "%s", end->out);
 	g->program = side_program_free(g->program);
 	if (g->fn)
-		gpus_over(g, fault);
+		gpu_wait_end(g, fault);
 }
 
-static void gpus_on_timer(void *arg)
+static void gpu_wait_on_timer(void *arg)
 {
-	gpus_over(arg, "the driver does not answer");
+	gpu_wait_end(arg, "the driver does not answer");
 }
 
-static int gpus_start(struct gpus *g, struct error *err)
+static int gpu_wait_start(struct gpu_wait *g, struct error *err)
 {
 	static char self[] = "/proc/self/exe";
 	_cleanup_free_ char *gpus = NULL, *free_in = NULL, *than = NULL;
-	uint64_t most = g->looked ? GPUS_LOOK_MS + (uint64_t)g->limit_ms : GPUS_READ_MS;
+	uint64_t most = g->did_read ? GPUS_LIBRARY_MS + (uint64_t)g->limit_ms : GPUS_READ_MS;
 	char *argv[5] = { self };
 	struct side_program_request req = { .argv = argv, .envp = environ, .limit_ms = 2 * most };
 	int r;
 
 	if (asprintf(&gpus, "--gpu-memory=%s", g->list) < 0 ||
 		asprintf(&free_in, "--free-within=%lld", (long long)g->limit_ms) < 0 ||
-		asprintf(&than, "--free-as=%s", g->looked ? g->before : "") < 0)
+		asprintf(&than, "--free-as=%s", g->did_read ? g->before : "") < 0)
 		return error_set(err, -ENOMEM, "out of memory");
 	argv[1] = gpus;
-	argv[2] = g->looked ? free_in : NULL;
-	argv[3] = g->looked ? than : NULL;
-	r = side_program_new(g->sv, &req, gpus_on_end, g, &g->program, err);
+	argv[2] = g->did_read ? free_in : NULL;
+	argv[3] = g->did_read ? than : NULL;
+	r = side_program_new(g->sv, &req, gpu_wait_on_program_end, g, &g->program, err);
 	if (r == 0)
 		loop_timer_arm(g->timer, most);
 	return r;
 }
 
-bool gpus_wait(struct gpus *g, loop_fn fn, void *arg)
+bool gpu_wait_begin(struct gpu_wait *g, loop_fn fn, void *arg)
 {
 	struct error err = { 0 };
 
-	if (!g || (g->looked && !g->before))
+	if (!g || (g->did_read && !g->before))
 		return false;
 	if (g->program)
 		error_set(&err, -EBUSY, "the driver does not answer");
-	if (g->program || (!g->list && gpus_find(g, &err) < 0) || gpus_start(g, &err) < 0) {
-		gpus_unwatched(g, err.text);
-		g->looked = true;
+	if (g->program || (!g->list && gpus_find(g, &err) < 0) || gpu_wait_start(g, &err) < 0) {
+		gpu_wait_unwatched(g, err.text);
+		g->did_read = true;
 		return false;
 	}
 	g->fn = fn;
@@ -252,7 +253,7 @@ bool gpus_wait(struct gpus *g, loop_fn fn, void *arg)
 	return true;
 }
 
-void gpus_leave(struct gpus *g)
+void gpu_wait_cancel(struct gpu_wait *g)
 {
 	if (!g)
 		return;
@@ -262,12 +263,12 @@ void gpus_leave(struct gpus *g)
 	loop_timer_disarm(g->timer);
 }
 
-bool gpus_child_exited(struct gpus *g, const siginfo_t *si)
+bool gpu_wait_child_exited(struct gpu_wait *g, const siginfo_t *si)
 {
 	return g && side_program_exited(g->program, si);
 }
 
-pid_t gpus_pid(const struct gpus *g)
+pid_t gpu_wait_pid(const struct gpu_wait *g)
 {
 	return g && g->program ? side_program_pid(g->program) : 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When the memory of GPUs is read, and of which. The program that looks is this one itself, as an
- * agent is its own: it prints what the test says in SAYS, or never answers.
+ * When the agent has the memory of GPUs read, and of which GPUs. This test is also the program that
+ * reads, as the agent is: it prints the value of SAYS, or never answers.
  */
 #include "agent/resources/resources.h"
 #include "tests/unit/child.h"
@@ -16,7 +16,7 @@ static const struct feature *const features[] = { &resources_feature, NULL };
 	"{'roles':[{'command':['/bin/sh']}],'restart':{'max':2}," \
 	"'resources':{'gpu_free_timeout':'1h'" more "}}"
 
-static char asked[96]; /* a FIFO: what the program is asked for */
+static char asked[96]; /* a FIFO: the arguments of the program */
 
 static void setup(void)
 {
@@ -28,7 +28,7 @@ static void setup(void)
 	setenv("ASKS", asked, 1);
 }
 
-static int looker(char **argv)
+static int reading_program(char **argv)
 {
 	const char *says = getenv("SAYS");
 	FILE *f = fopen(getenv("ASKS"), "we");
@@ -43,7 +43,7 @@ static int looker(char **argv)
 }
 
 /* The program that runs now, or 0. */
-static pid_t looks(void)
+static pid_t program_pid(void)
 {
 	pid_t pid = 0;
 
@@ -51,7 +51,7 @@ static pid_t looks(void)
 	return pid;
 }
 
-static void asks(const char *arguments)
+static void assert_asked(const char *arguments)
 {
 	char line[512] = "";
 	FILE *f = fopen(asked, "re");
@@ -62,11 +62,11 @@ static void asks(const char *arguments)
 	ck_assert_str_eq(line, arguments);
 }
 
-static void has_looked(void)
+static void program_ends(void)
 {
 	siginfo_t si = { 0 };
 
-	ck_assert_int_eq(waitid(P_PID, (id_t)looks(), &si, WEXITED), 0);
+	ck_assert_int_eq(waitid(P_PID, (id_t)program_pid(), &si, WEXITED), 0);
 	ck_assert(resources_feature.child_exited(supervisor, &si));
 	turns();
 }
@@ -75,36 +75,36 @@ START_TEST(workers_start_when_memory_is_read)
 {
 	setenv("SAYS", "600,9000", 1);
 	begins(JOB(), features);
-	asks("--gpu-memory=");
+	assert_asked("--gpu-memory=");
 	expect("");
-	has_looked();
+	program_ends();
 	expect("spawn:0");
 	exits(0, 1);
 	expect("");
-	asks("--gpu-memory= --free-within=1000000 --free-as=600,9000");
-	has_looked();
+	assert_asked("--gpu-memory= --free-within=1000000 --free-as=600,9000");
+	program_ends();
 	expect("spawn:1");
 }
 END_TEST
 
-/* It stays known as none of the workers' processes: the driver may hold it for ever. */
+/* The program stays a helper, for the driver may hold it for ever. */
 START_TEST(a_driver_that_does_not_answer_holds_workers_up_for_a_second)
 {
 	pid_t pid;
 
 	begins(JOB(), features);
 	passes(999);
-	pid = looks();
+	pid = program_pid();
 	ck_assert_int_gt(pid, 0);
 	expect("");
 	passes(1);
 	expect("spawn:0");
-	ck_assert_int_eq(looks(), pid);
+	ck_assert_int_eq(program_pid(), pid);
 	exits(0, 1);
 	expect("spawn:1");
-	ck_assert_int_eq(looks(), pid);
-	has_looked();
-	ck_assert_int_eq(looks(), 0);
+	ck_assert_int_eq(program_pid(), pid);
+	program_ends();
+	ck_assert_int_eq(program_pid(), 0);
 	expect("");
 }
 END_TEST
@@ -115,8 +115,8 @@ START_TEST(a_driver_that_stops_answering_holds_them_up_for_a_time)
 
 	setenv("SAYS", "600", 1);
 	begins(JOB(), features);
-	asks("--gpu-memory=");
-	has_looked();
+	assert_asked("--gpu-memory=");
+	program_ends();
 	unsetenv("SAYS");
 	exits(0, 1);
 	record[0] = '\0';
@@ -124,28 +124,28 @@ START_TEST(a_driver_that_stops_answering_holds_them_up_for_a_time)
 	expect("");
 	passes(1);
 	expect("spawn:1");
-	pid = looks();
+	pid = program_pid();
 	ck_assert_int_gt(pid, 0);
 	exits(1, 1);
 	expect("spawn:2");
-	ck_assert_int_eq(looks(), pid);
+	ck_assert_int_eq(program_pid(), pid);
 }
 END_TEST
 
-START_TEST(a_job_that_is_stopped_meanwhile_starts_none)
+START_TEST(a_job_that_is_stopped_meanwhile_starts_no_worker)
 {
 	begins(JOB(), features);
 	supervisor_post(supervisor, GROUP_EV_STOP);
 	turns();
-	has_looked();
+	program_ends();
 	passes(60000);
-	ck_assert_int_eq(looks(), 0);
+	ck_assert_int_eq(program_pid(), 0);
 	expect("");
 }
 END_TEST
 
 static const struct {
-	const char *doc, *visible, *asks; /* NULL: there are none */
+	const char *doc, *visible, *arguments; /* NULL: there are no GPUs */
 } rows[] = {
 	{ JOB(), NULL, "--gpu-memory=" },
 	{ JOB(), "3,GPU-b", "--gpu-memory=" }, /* the workers do not inherit it */
@@ -172,18 +172,18 @@ START_TEST(gpus_are_those_that_workers_see)
 	if (rows[_i].visible)
 		setenv("CUDA_VISIBLE_DEVICES", rows[_i].visible, 1);
 	begins(rows[_i].doc, features);
-	if (!rows[_i].asks) {
-		ck_assert_int_eq(looks(), 0);
+	if (!rows[_i].arguments) {
+		ck_assert_int_eq(program_pid(), 0);
 		expect("spawn:0");
 		return;
 	}
-	asks(rows[_i].asks);
+	assert_asked(rows[_i].arguments);
 }
 END_TEST
 
 static int run(void)
 {
-	Suite *s = suite_create("gpus");
+	Suite *s = suite_create("gpu_wait");
 	TCase *t = tcase_create("all");
 	SRunner *r = srunner_create(s);
 	int failed;
@@ -192,7 +192,7 @@ static int run(void)
 	tcase_add_test(t, workers_start_when_memory_is_read);
 	tcase_add_test(t, a_driver_that_does_not_answer_holds_workers_up_for_a_second);
 	tcase_add_test(t, a_driver_that_stops_answering_holds_them_up_for_a_time);
-	tcase_add_test(t, a_job_that_is_stopped_meanwhile_starts_none);
+	tcase_add_test(t, a_job_that_is_stopped_meanwhile_starts_no_worker);
 	tcase_add_loop_test(
 		t, gpus_are_those_that_workers_see, 0, (int)(sizeof(rows) / sizeof(rows[0])));
 	suite_add_tcase(s, t);
@@ -205,7 +205,7 @@ static int run(void)
 int main(int argc, char **argv)
 {
 	if (argc > 1 && !strncmp(argv[1], "--gpu-memory=", 13))
-		return looker(argv);
+		return reading_program(argv);
 	if (!under_valgrind())
 		return run();
 	puts("valgrind keeps SIGRTMAX to itself, by which the agent hears of its guard");
