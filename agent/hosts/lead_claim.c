@@ -103,9 +103,7 @@ static int claim_values(struct lead *l, char **ret_lead, char **ret_run)
 
 static struct etcd_compare claim_unchanged(const struct lead *l, enum lead_key key)
 {
-	return (struct etcd_compare){
-		.target = ETCD_MOD, .key = l->keys[key], .n = l->seen[key].revision
-	};
+	return (struct etcd_compare){ .key = l->keys[key], .mod_revision = l->seen[key].revision };
 }
 
 static void claim_send(struct lead *l)
@@ -441,9 +439,8 @@ static json_t *regain_value(struct lead *l, enum lead_key key)
 static int regain_write(struct lead *l)
 {
 	static const enum lead_key keys[] = { LEAD_KEY, LEAD_RUN, LEAD_STATE };
-	const struct etcd_compare compares[] = { { ETCD_MOD, l->keys[LEAD_KEY], 0 },
-		{ ETCD_MOD, l->keys[LEAD_STATE], l->old_state },
-		{ ETCD_MOD, l->keys[LEAD_RUN], l->old_run } };
+	const struct etcd_compare compares[] = { { l->keys[LEAD_KEY], 0 },
+		{ l->keys[LEAD_STATE], l->old_state }, { l->keys[LEAD_RUN], l->old_run } };
 	struct etcd_op puts[3];
 	char *texts[3];
 	struct etcd_txn t = { .compares = compares, .n_compares = 3, .then_ops = puts };
@@ -528,7 +525,7 @@ static void watch_checked(void *arg, const struct etcd_answer *a)
 
 static int watch_check(struct lead *l)
 {
-	const struct etcd_compare own = { ETCD_MOD, l->keys[LEAD_KEY], l->revision };
+	const struct etcd_compare own = { l->keys[LEAD_KEY], l->revision };
 	struct etcd_txn t = { .compares = &own, .n_compares = 1 };
 
 	return lead_write(l, &t, watch_checked);

@@ -234,8 +234,8 @@ static void keep_recorded(void *arg, const struct etcd_answer *a)
 
 static void keep_write_record(struct lead *l)
 {
-	const struct etcd_compare own[] = { { ETCD_MOD, l->keys[LEAD_KEY], l->revision },
-		{ ETCD_MOD, l->keys[LEAD_STATE], l->state_revision } };
+	const struct etcd_compare own[] = { { l->keys[LEAD_KEY], l->revision },
+		{ l->keys[LEAD_STATE], l->state_revision } };
 	size_t len;
 	_cleanup_free_ char *text = json_dump_text(l->record, &len);
 	int r = text ? keep_put(l, LEAD_STATE, text, l->group_lease, own, 2, keep_recorded)
@@ -271,7 +271,7 @@ static void keep_ended(void *arg, const struct etcd_answer *a)
 static void keep_end_granted(void *arg, const struct etcd_answer *a)
 {
 	struct lead *l = arg;
-	const struct etcd_compare own = { ETCD_MOD, l->keys[LEAD_KEY], l->revision };
+	const struct etcd_compare own = { l->keys[LEAD_KEY], l->revision };
 	size_t len;
 	_cleanup_free_ char *text = json_dump_text(l->end, &len);
 
@@ -302,7 +302,7 @@ static void keep_noted(void *arg, const struct etcd_answer *a)
 
 static void keep_write_edition(struct lead *l)
 {
-	const struct etcd_compare own = { ETCD_MOD, l->keys[LEAD_KEY], l->revision };
+	const struct etcd_compare own = { l->keys[LEAD_KEY], l->revision };
 	size_t len;
 	_cleanup_free_ char *text = json_dump_text(l->edition, &len);
 
@@ -445,9 +445,8 @@ static void keep_deleted(void *arg, const struct etcd_answer *a)
  * leads by now. */
 static void keep_remove(struct lead *l)
 {
-	const struct etcd_compare own[] = { { ETCD_MOD, l->keys[LEAD_KEY],
-						    l->regains ? 0 : l->revision },
-		{ ETCD_MOD, l->keys[LEAD_STATE], l->state_revision } };
+	const struct etcd_compare own[] = { { l->keys[LEAD_KEY], l->regains ? 0 : l->revision },
+		{ l->keys[LEAD_STATE], l->state_revision } };
 	const struct etcd_op ops[] = { { .kind = ETCD_DELETE, .key = l->keys[LEAD_KEY] },
 		{ .kind = ETCD_DELETE, .key = l->keys[LEAD_EDITION] },
 		{ .kind = ETCD_DELETE, .key = l->keys[LEAD_RUN] },
@@ -494,7 +493,7 @@ static void keep_resign(struct lead *l)
 {
 	_cleanup_json_ json_t *state = NULL;
 	_cleanup_free_ char *text = NULL;
-	const struct etcd_compare own[] = { { ETCD_MOD, l->keys[LEAD_KEY], l->revision } };
+	const struct etcd_compare own[] = { { l->keys[LEAD_KEY], l->revision } };
 	struct etcd_op ops[] = { { .kind = ETCD_DELETE, .key = l->keys[LEAD_KEY] },
 		{ .kind = ETCD_PUT, .key = l->keys[LEAD_STATE], .lease = l->group_lease } };
 	const struct etcd_txn t = {

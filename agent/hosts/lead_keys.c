@@ -87,7 +87,7 @@ static int keys_send(struct lead *l)
 	struct keys_batch *b = l->batch;
 	struct etcd_op ops[KEYS_BATCH];
 	char *names[KEYS_BATCH];
-	const struct etcd_compare own = { ETCD_MOD, l->keys[LEAD_KEY], l->revision };
+	const struct etcd_compare own = { l->keys[LEAD_KEY], l->revision };
 	struct etcd_txn t = { .compares = &own, .n_compares = 1, .then_ops = ops };
 	int r = 0;
 

@@ -63,9 +63,9 @@ static int part_write(struct lead *l, bool all)
 {
 	const struct lead_entry *seen = l->seen;
 	const struct etcd_compare compares[] = {
-		{ ETCD_MOD, l->keys[LEAD_KEY], seen[LEAD_KEY].revision },
-		{ ETCD_MOD, l->keys[LEAD_RUN], seen[LEAD_RUN].revision },
-		{ ETCD_MOD, l->keys[LEAD_STATE], seen[LEAD_STATE].revision },
+		{ l->keys[LEAD_KEY], seen[LEAD_KEY].revision },
+		{ l->keys[LEAD_RUN], seen[LEAD_RUN].revision },
+		{ l->keys[LEAD_STATE], seen[LEAD_STATE].revision },
 	};
 	struct etcd_op ops[] = { { .kind = ETCD_DELETE, .key = l->keys[LEAD_KEY] },
 		{ .kind = ETCD_DELETE, .key = l->keys[LEAD_STATE] },

@@ -88,7 +88,7 @@ static int place_read(const char *text, struct sockaddr_storage *ret, struct err
 static bool place_claim(struct meeting *m, const char *own, struct etcd_wait *w)
 {
 	const struct meeting_place *p = m->place;
-	const struct etcd_compare none = { ETCD_CREATE, p->key, 0 };
+	const struct etcd_compare none = { p->key, 0 };
 	const struct etcd_op get = { .kind = ETCD_GET, .key = p->key };
 	const struct etcd_op put = {
 		.kind = ETCD_PUT, .key = p->key, .value = own, .len = strlen(own), .lease = p->lease

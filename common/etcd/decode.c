@@ -106,18 +106,17 @@ static int decode_header(const json_t *obj, struct etcd_answer *a)
 static int decode_entry(struct etcd_decoded *d, const json_t *kv, struct etcd_entry *e)
 {
 	const void *key;
+	size_t key_len;
 	int r;
 
 	if (!json_is_object(kv))
 		return -EBADMSG;
-	r = decode_bytes(d, kv, "key", &key, &e->key_len);
+	r = decode_bytes(d, kv, "key", &key, &key_len);
 	e->key = key;
 	if (!r)
 		r = decode_bytes(d, kv, "value", &e->value, &e->len);
 	if (!r)
 		r = decode_number(kv, "mod_revision", &e->mod_revision);
-	if (!r)
-		r = decode_number(kv, "create_revision", &e->create_revision);
 	if (!r)
 		r = decode_number(kv, "lease", &e->lease);
 	return r;
@@ -386,7 +385,7 @@ static int decode_events(struct etcd_decoded *d, const json_t *events)
 		return -ENOMEM;
 	for (size_t i = 0; i < n && !r; i++) {
 		r = decode_event(d, json_array_get(events, i), &d->events[i]);
-		if (!r && (!d->events[i].entry.mod_revision || !d->events[i].entry.key_len))
+		if (!r && (!d->events[i].entry.mod_revision || !*d->events[i].entry.key))
 			r = -EBADMSG;
 		if (!r && i &&
 			d->events[i].entry.mod_revision < d->events[i - 1].entry.mod_revision)

@@ -39,16 +39,11 @@ static void put_span(struct json_writer *w, const char *key, const char *end)
 
 static int put_compare(struct json_writer *w, const struct etcd_compare *c)
 {
-	static const char *const targets[] = {
-		[ETCD_MOD] = ",\"target\":\"MOD\",\"result\":\"EQUAL\",\"mod_revision\":",
-		[ETCD_CREATE] = ",\"target\":\"CREATE\",\"result\":\"EQUAL\",\"create_revision\":",
-		[ETCD_LEASE] = ",\"target\":\"LEASE\",\"result\":\"EQUAL\",\"lease\":",
-	};
-
-	if (!*c->key || c->n < 0)
+	if (!*c->key || c->mod_revision < 0)
 		return -EINVAL;
 	put_key(w, "{\"key\":", c->key);
-	put_number(w, targets[c->target], c->n);
+	put_number(
+		w, ",\"target\":\"MOD\",\"result\":\"EQUAL\",\"mod_revision\":", c->mod_revision);
 	put_text(w, "}");
 	return 0;
 }

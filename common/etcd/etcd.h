@@ -66,14 +66,10 @@ int64_t etcd_took_ms(const struct etcd *e);
 
 /* --- Transactions --- */
 
-enum etcd_target { ETCD_MOD, ETCD_CREATE, ETCD_LEASE };
-
-/* Holds where the key's mod revision, create revision or lease is n; each is 0 for a key that does
- * not exist. */
+/* Holds where the key's mod revision is this one; 0: the key does not exist. */
 struct etcd_compare {
-	enum etcd_target target;
 	const char *key;
-	int64_t n;
+	int64_t mod_revision;
 };
 
 enum etcd_kind { ETCD_PUT, ETCD_DELETE, ETCD_GET };
@@ -99,10 +95,10 @@ struct etcd_txn {
 };
 
 struct etcd_entry {
-	const char *key; /* with a NUL behind it */
+	const char *key;
 	const void *value;
-	size_t key_len, len;
-	int64_t mod_revision, create_revision;
+	size_t len; /* of value */
+	int64_t mod_revision;
 	int64_t lease; /* 0: none */
 };
 

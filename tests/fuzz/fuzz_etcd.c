@@ -41,8 +41,8 @@ static void read_all(const void *data, size_t len)
 
 static void check_entry(const struct etcd_entry *e)
 {
-	EXPECT(e->mod_revision >= 0 && e->create_revision >= 0 && e->lease >= 0);
-	read_all(e->key, e->key_len);
+	EXPECT(e->mod_revision >= 0 && e->lease >= 0);
+	read_all(e->key, strlen(e->key));
 	read_all(e->value, e->len);
 }
 

@@ -34,8 +34,7 @@ static void ck_assert_written(const char *text)
 
 START_TEST(a_transaction_is_written_as_etcd_reads_it)
 {
-	struct etcd_compare compares[] = { { ETCD_MOD, "a", 7 }, { ETCD_CREATE, "b", 0 },
-		{ ETCD_LEASE, "c", INT64_MAX } };
+	struct etcd_compare compares[] = { { "a", INT64_MAX }, { "b", 0 } };
 	struct etcd_op then_ops[] = {
 		{ .kind = ETCD_PUT, .key = "a", .value = "\0\xff", .len = 2, .lease = 5 },
 		{ .kind = ETCD_DELETE, .key = "a/", .end = "a0" },
@@ -44,17 +43,15 @@ START_TEST(a_transaction_is_written_as_etcd_reads_it)
 		{ .kind = ETCD_GET, .key = "", .end = "", .limit = 3 },
 		{ .kind = ETCD_GET, .key = "a" },
 	};
-	struct etcd_txn t = { compares, 3, then_ops, else_ops, 2, 2 };
+	struct etcd_txn t = { compares, 2, then_ops, else_ops, 2, 2 };
 	struct etcd_shape shape;
 
 	ck_assert_int_eq(etcd_encode_txn(&w, &t, &shape), 0);
 	ck_assert_written("{\"compare\":["
 			  "{\"key\":\"YQ==\",\"target\":\"MOD\",\"result\":\"EQUAL\","
-			  "\"mod_revision\":\"7\"},"
-			  "{\"key\":\"Yg==\",\"target\":\"CREATE\",\"result\":\"EQUAL\","
-			  "\"create_revision\":\"0\"},"
-			  "{\"key\":\"Yw==\",\"target\":\"LEASE\",\"result\":\"EQUAL\","
-			  "\"lease\":\"9223372036854775807\"}],"
+			  "\"mod_revision\":\"9223372036854775807\"},"
+			  "{\"key\":\"Yg==\",\"target\":\"MOD\",\"result\":\"EQUAL\","
+			  "\"mod_revision\":\"0\"}],"
 			  "\"success\":["
 			  "{\"request_put\":{\"key\":\"YQ==\",\"value\":\"AP8=\",\"lease\":\"5\"}},"
 			  "{\"request_delete_range\":{\"key\":\"YS8=\",\"range_end\":\"YTA=\"}}],"
@@ -81,7 +78,7 @@ enum { BAD_OPS = sizeof(bad_ops) / sizeof(bad_ops[0]) };
 
 START_TEST(a_wrong_operation_is_refused)
 {
-	struct etcd_compare compares[] = { { ETCD_MOD, "", 1 }, { ETCD_MOD, "a", -1 } };
+	struct etcd_compare compares[] = { { "", 1 }, { "a", -1 } };
 	struct etcd_txn t = { .n_then = 1, .then_ops = &bad_ops[_i] };
 	struct etcd_shape shape;
 
@@ -212,7 +209,6 @@ START_TEST(an_answer_of_a_transaction_is_read)
 	ck_assert_uint_eq(r[1].entries[0].len, 2);
 	ck_assert_mem_eq(r[1].entries[0].value, "\0\xff", 3);
 	ck_assert_int_eq(r[1].entries[0].lease, 77);
-	ck_assert_int_eq(r[1].entries[0].create_revision, 2);
 	ck_assert_int_eq(r[1].entries[0].mod_revision, 3);
 	ck_assert_str_eq(r[1].entries[1].key, "b");
 	ck_assert_uint_eq(r[1].entries[1].len, 0);
