@@ -36,6 +36,7 @@
 #include "agent/link/link.h"
 #include "agent/link/message.h"
 #include "agent/link/window.h"
+#include "common/base/clock.h"
 #include "common/spec/spec.h"
 #include "common/text/json.h"
 
@@ -171,7 +172,7 @@ static void say_beat(void *arg)
 	char body[128];
 
 	snprintf(body, sizeof(body), "{\"boot_us\":%" PRId64 ",\"time_us\":%" PRIu64 "}",
-		link_boot_us(), loop_real_us());
+		boottime_us(), loop_real_us());
 	say_control(h, "Beat", h->window.seen, body);
 	loop_timer_arm(h->beat, (uint64_t)spec->rendezvous.lease_ms / BEATS_PER_LEASE);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/hosts/private.h"
+#include "common/base/clock.h"
 #include "common/text/json.h"
 
 #include <string.h>
@@ -9,7 +10,7 @@
 /* A time of CLOCK_BOOTTIME as one of the calendar. */
 static int64_t describe_real_us(int64_t boot_us)
 {
-	return (int64_t)loop_real_us() - (link_boot_us() - boot_us);
+	return (int64_t)loop_real_us() - (boottime_us() - boot_us);
 }
 
 static void describe_clock(json_t *host, const struct link_beat *beat, int64_t sign)

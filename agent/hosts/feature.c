@@ -2,6 +2,7 @@
 #include "agent/hosts/hosts.h"
 #include "agent/hosts/private.h"
 #include "agent/link/resolve.h"
+#include "common/base/clock.h"
 #include "common/base/file.h"
 #include "common/base/local_address.h"
 #include "common/base/log.h"
@@ -30,7 +31,7 @@ const char *hosts_group(const struct hosts *h)
 
 uint64_t hosts_now_ms(void)
 {
-	return (uint64_t)link_boot_us() / 1000;
+	return (uint64_t)boottime_us() / 1000;
 }
 
 static void hosts_last_now(void *arg)

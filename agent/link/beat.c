@@ -1,27 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/link/private.h"
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/text/json.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <time.h>
-
-int64_t link_boot_us(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_BOOTTIME, &ts);
-	return ts.tv_sec * INT64_C(1000000) + ts.tv_nsec / 1000;
-}
 
 void link_beat_due(void *arg)
 {
 	struct link *l = arg;
 	json_t *body = json_object();
 	struct clock_estimate clock;
-	int64_t now_us = link_boot_us();
+	int64_t now_us = boottime_us();
 	int r;
 
 	/* A beat is known by its time. */
@@ -82,7 +74,7 @@ static int64_t read_acked(const struct link *l, const json_t *p)
 
 bool link_beat_came(struct link *l, const json_t *p)
 {
-	struct link_beat beat = { .came_boot_us = link_boot_us(),
+	struct link_beat beat = { .came_boot_us = boottime_us(),
 		.acked_boot_us = read_acked(l, p) };
 	int64_t now_us = (int64_t)loop_real_us();
 	json_t *body;
@@ -129,7 +121,7 @@ int link_beat_answered(struct link *l, const json_t *p, struct error *err)
 			"expected the time of a beat that has no answer yet, got %" PRId64,
 			beat.sent_boot_us);
 	l->answered_boot_us = l->heard_boot_us = beat.sent_boot_us;
-	add_answer(l, p, link_boot_us() - beat.sent_boot_us);
+	add_answer(l, p, boottime_us() - beat.sent_boot_us);
 	beat.clock_known = clock_offset_get(&l->clock, &clock);
 	if (beat.clock_known) {
 		beat.offset_us = clock.offset_us;

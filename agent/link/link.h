@@ -121,6 +121,3 @@ ssize_t link_last_word_text(
  * connection. */
 ssize_t link_last_word(
 	const struct link *l, char *text, size_t size, struct sockaddr_storage *ret_to);
-
-/* CLOCK_BOOTTIME in microseconds. */
-int64_t link_boot_us(void);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/process/fence.h"
 
+#include "common/base/clock.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/base/proc.h"
@@ -67,7 +68,6 @@ void fence_last_word(const struct sockaddr *to, socklen_t to_len, const void *te
 
 int64_t fence_left_ms(void)
 {
-	struct timespec now;
 	uint64_t deadline, ms;
 
 	if (!fence)
@@ -78,8 +78,7 @@ int64_t fence_left_ms(void)
 	if (!deadline)
 		return -1;
 	atomic_store(&fence->waits, true);
-	clock_gettime(CLOCK_BOOTTIME, &now);
-	ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	ms = (uint64_t)boottime_us() / 1000;
 	return deadline > ms ? (int64_t)(deadline - ms) : 0;
 }
 

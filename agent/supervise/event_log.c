@@ -3,6 +3,7 @@
 
 #include "agent/files/file_system.h"
 #include "agent/policy/failure_list.h"
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/paths.h"
 #include "common/loop/loop.h"
@@ -39,10 +40,7 @@ struct events {
 /* Only a clock that is set, not one that is slewed or a host that sleeps, changes this. */
 static int64_t events_clock_us(void)
 {
-	struct timespec up;
-
-	clock_gettime(CLOCK_BOOTTIME, &up);
-	return (int64_t)loop_real_us() - (int64_t)up.tv_sec * 1000000 - up.tv_nsec / 1000;
+	return (int64_t)loop_real_us() - boottime_us();
 }
 
 int64_t events_clock_set_us(const struct events *e)

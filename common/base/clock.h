@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* CLOCK_MONOTONIC as one number, for code that blocks or runs beside the loop. Callbacks of the
- * loop use loop_now_ms(), which leaves out the time in which the process stood still. */
+/* Clocks as one number. Callbacks of the loop use loop_now_ms() in place of monotonic_ms(): it
+ * leaves out the time in which the process stood still. */
 
 #include <stdint.h>
 #include <time.h>
@@ -13,6 +13,15 @@ static inline uint64_t monotonic_us(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+/* CLOCK_BOOTTIME, which counts the time in which the host sleeps, too. */
+static inline int64_t boottime_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_BOOTTIME, &ts);
+	return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
 }
 
 static inline uint64_t monotonic_ms(void)
