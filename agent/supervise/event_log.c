@@ -15,7 +15,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { EVENTS_KEPT = 128, EVENTS_CLOCK_US = 1000000 };
 

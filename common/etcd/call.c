@@ -21,9 +21,9 @@ struct etcd_call {
 	TAILQ_ENTRY(etcd_call) entry, write_entry;
 	struct etcd *owner;
 	enum kind kind;
-	bool write; /* in the list of writes, of which the first is under way */
-	bool once;  /* not sent again where it may have been carried out */
-	bool maybe;
+	bool write; /* in the list of writes */
+	bool once;  /* not sent again where etcd may have carried it out */
+	bool maybe; /* as in the answer */
 	struct json_writer body;
 	struct etcd_shape shape;
 	int64_t *leases;
@@ -33,8 +33,8 @@ struct etcd_call {
 	uint64_t began_ms;
 	int64_t limit_ms;
 	size_t tries;
-	enum status failed; /* not OK: the timer is to say so */
-	char text[1024];    /* each try's failure */
+	enum status failed; /* not OK: the timer reports it */
+	char text[1024];    /* the failures of all tries */
 	etcd_fn fn;
 	void *arg;
 };
@@ -43,7 +43,7 @@ static void call_on_done(void *arg, const struct etcd_failure *failure);
 
 static const struct etcd_wire_events call_events = { .done = call_on_done };
 
-static int64_t call_left(const struct etcd_call *c)
+static int64_t call_left_ms(const struct etcd_call *c)
 {
 	return c->limit_ms - (int64_t)(loop_now_ms() - c->began_ms);
 }
@@ -51,7 +51,7 @@ static int64_t call_left(const struct etcd_call *c)
 static int call_send(struct etcd_call *c)
 {
 	bool last = c->tries + 1 >= c->owner->n;
-	int64_t half = call_left(c) / 2;
+	int64_t half = call_left_ms(c) / 2;
 	struct etcd_question q = {
 		.path = kinds[c->kind].path,
 		.body = c->body.data,
@@ -62,7 +62,7 @@ static int call_send(struct etcd_call *c)
 		.arg = c,
 	};
 
-	/* The other half is for the other endpoints. The whole has a timer of its own. */
+	/* The other half of the time is for other endpoints; c->timer limits the whole. */
 	half = half > 1 ? half : 1;
 	q.connect_ms = last ? 0 : half;
 	q.limit_ms = last || c->once ? 0 : half;
@@ -75,7 +75,7 @@ static void call_fail_later(struct etcd_call *c, enum status status)
 	loop_timer_arm(c->timer, 0);
 }
 
-static void next_write(struct etcd *e)
+static void writes_send_next(struct etcd *e)
 {
 	struct etcd_call *c = TAILQ_FIRST(&e->writes);
 
@@ -85,7 +85,7 @@ static void next_write(struct etcd *e)
 	call_fail_later(c, STATUS_INTERNAL);
 }
 
-/* Takes it out of its client. */
+/* Takes the call out of its client. */
 static void call_detach(struct etcd_call *c)
 {
 	c->request = etcd_request_free(c->request);
@@ -115,7 +115,7 @@ static void call_answer(struct etcd_call *c, const struct etcd_answer *answer)
 	struct etcd *e = c->owner;
 
 	call_detach(c);
-	next_write(e);
+	writes_send_next(e);
 	c->fn(c->arg, answer);
 	call_free(c);
 }
@@ -174,7 +174,7 @@ static void call_failed(struct etcd_call *c, const struct etcd_failure *f)
 	c->tries++;
 	if (!f->elsewhere || (c->once && !f->certain) || c->tries >= e->n) {
 		call_fail(c, f->status);
-	} else if (call_left(c) <= 0) {
+	} else if (call_left_ms(c) <= 0) {
 		call_fail(c, STATUS_DEADLINE_EXCEEDED);
 	} else if (call_send(c) < 0) {
 		snprintf(c->text, sizeof(c->text), "out of memory");
@@ -362,7 +362,7 @@ struct etcd_call *etcd_cancel(struct etcd_call *c)
 		return NULL;
 	e = c->owner;
 	call_free(c);
-	next_write(e);
+	writes_send_next(e);
 	return NULL;
 }
 

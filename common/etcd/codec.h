@@ -2,21 +2,21 @@
 #pragma once
 
 /*
- * Requests to etcd's JSON gateway and its answers, as typed values. Its JSON is protobuf's: 64-bit
- * integers are strings, bytes are base64, members that are zero or empty are left out. Pure.
- * Sources: api/etcdserverpb/rpc.proto of etcd; tried against 3.4.23.
+ * Converts requests to etcd's JSON gateway, and its answers, from and to typed values. The JSON is
+ * protobuf's: 64-bit integers are strings, bytes are base64, and members that are zero or empty are
+ * left out. Pure. Source: api/etcdserverpb/rpc.proto of etcd; tried against 3.4.23.
  */
 
 #include "common/etcd/etcd.h"
 #include "common/text/json_writer.h"
 
-/* The kinds of operations whose results an answer must have, taken from a transaction. */
+/* The kinds of operations in a transaction, whose results the answer must have. */
 struct etcd_shape {
 	size_t n_then, n_else;
-	unsigned char kinds[2 * ETCD_OPS_MAX]; /* enum etcd_kind; those of else follow */
+	unsigned char kinds[2 * ETCD_OPS_MAX]; /* enum etcd_kind; first those of then_ops */
 };
 
-/* Each writes a request to w, which is failed where memory was short. 0, -EINVAL, -E2BIG (more than
+/* Each writes a request to w; without memory w->failed is set. 0, -EINVAL, -E2BIG (more than
  * ETCD_OPS_MAX) or -EMSGSIZE (more than ETCD_REQUEST_MAX). */
 _must_check_ int etcd_encode_txn(
 	struct json_writer *w, const struct etcd_txn *t, struct etcd_shape *ret);
@@ -43,7 +43,7 @@ struct etcd_change {
 	size_t n;
 };
 
-/* A decoded answer with the memory that it points into: zeroed to begin with. */
+/* A decoded answer with the memory that it points into. All zeros is an empty one. */
 struct etcd_decoded {
 	struct etcd_answer answer; /* a watch's message has cluster and revision of it */
 	struct etcd_change change;
@@ -60,8 +60,9 @@ struct etcd_decoded {
 void etcd_decoded_fini(struct etcd_decoded *d);
 
 /*
- * Each reads the body of an answer with HTTP status 200. ret has to be ended whatever is returned:
- * 0, -EBADMSG where it is no such answer, -EMSGSIZE where it has too many values, or -ENOMEM.
+ * Each reads the body of an answer with HTTP status 200. Returns 0, -EBADMSG for another message,
+ * -EMSGSIZE where it has too many values, or -ENOMEM. Free ret with etcd_decoded_fini() in any
+ * case.
  */
 _must_check_ int etcd_decode_txn(
 	const char *text, size_t len, const struct etcd_shape *shape, struct etcd_decoded *ret);
@@ -74,8 +75,8 @@ _must_check_ int etcd_decode_status(const char *text, size_t len, struct etcd_de
 _must_check_ int etcd_decode_user(const char *text, size_t len, struct etcd_decoded *ret);
 _must_check_ int etcd_decode_change(const char *text, size_t len, struct etcd_decoded *ret);
 
-/* The body of an answer with another HTTP status, whatever it is. Code -1: not etcd's. */
+/* Reads the body of an answer with another HTTP status. Code -1: it is not etcd's. */
 void etcd_decode_refusal(const char *text, size_t len, struct etcd_refusal *ret);
-/* The version in what etcd answers to GET /version, into version; "" where it is none. */
+/* Reads the answer to GET /version; version becomes "" where that has none. */
 enum { ETCD_VERSION_MAX = 32 };
 void etcd_decode_version(const char *text, size_t len, char version[ETCD_VERSION_MAX]);

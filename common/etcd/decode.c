@@ -22,7 +22,7 @@ void etcd_decoded_fini(struct etcd_decoded *d)
 	*d = (struct etcd_decoded){ .tree = NULL };
 }
 
-/* Parses text into ret->tree, and makes room for all bytes that it can have. */
+/* Parses text into ret->tree, and makes room for all bytes that can be in it. */
 static int decode_begin(const char *text, size_t len, struct etcd_decoded *ret)
 {
 	int r = json_parse_object(text, len, ETCD_ANSWER_MAX, &ret->tree, NULL);
@@ -198,7 +198,7 @@ int etcd_decode_txn(
 		r = decode_bool(ret->tree, "succeeded", &held);
 	if (r < 0)
 		return r;
-	/* Without it, {} would be a transaction that was refused by its compares. */
+	/* Without this check {} would be a transaction whose compares do not hold. */
 	if (!ret->answer.revision)
 		return -EBADMSG;
 	ret->answer.succeeded = held;
@@ -208,7 +208,7 @@ int etcd_decode_txn(
 
 /* --- Leases --- */
 
-static int leases_room(struct etcd_decoded *d, size_t n)
+static int make_leases(struct etcd_decoded *d, size_t n)
 {
 	d->leases = calloc(n, sizeof(*d->leases));
 	if (!d->leases)
@@ -232,7 +232,7 @@ int etcd_decode_grant(const char *text, size_t len, struct etcd_decoded *ret)
 	if (!r)
 		r = decode_header(ret->tree, &ret->answer);
 	if (!r)
-		r = leases_room(ret, 1);
+		r = make_leases(ret, 1);
 	if (!r)
 		r = decode_lease(ret->tree, &ret->leases[0]);
 	if (!r && (!ret->leases[0].id || !ret->leases[0].ttl_s))
@@ -240,7 +240,7 @@ int etcd_decode_grant(const char *text, size_t len, struct etcd_decoded *ret)
 	return r;
 }
 
-static void refusal_of(const json_t *obj, struct etcd_refusal *ret)
+static void decode_error(const json_t *obj, struct etcd_refusal *ret)
 {
 	const json_t *error = json_object_get(obj, "error");
 	const char *text;
@@ -255,7 +255,7 @@ static void refusal_of(const json_t *obj, struct etcd_refusal *ret)
 	printable_copy(ret->text, sizeof(ret->text), text);
 }
 
-/* A message of a stream is the result, or an error. */
+/* A message of a stream has a result, or an error. */
 static int decode_streamed(const char *text, size_t len, struct etcd_decoded *ret, json_t **result)
 {
 	int r = decode_begin(text, len, ret);
@@ -267,7 +267,7 @@ static int decode_streamed(const char *text, size_t len, struct etcd_decoded *re
 		return decode_header(*result, &ret->answer);
 	if (!json_object_get(ret->tree, "error"))
 		return -EBADMSG;
-	refusal_of(ret->tree, &ret->change.refusal);
+	decode_error(ret->tree, &ret->change.refusal);
 	return -EREMOTEIO;
 }
 
@@ -292,7 +292,7 @@ static int decode_kept(
 int etcd_decode_keep_alive(
 	const char *text, size_t len, const int64_t *leases, size_t n, struct etcd_decoded *ret)
 {
-	int r = leases_room(ret, n);
+	int r = make_leases(ret, n);
 
 	for (size_t i = 0; i < n && !r; i++) {
 		struct etcd_split s = { 0 };
@@ -353,7 +353,7 @@ int etcd_decode_user(const char *text, size_t len, struct etcd_decoded *ret)
 	if (r < 0)
 		return r;
 	token = json_get_string(ret->tree, "token", "");
-	/* It becomes a line of a header. */
+	/* It will be part of a line in a header. */
 	for (const char *c = token; *c; c++)
 		if (*c <= ' ' || *c > '~')
 			return -EBADMSG;
@@ -397,7 +397,7 @@ static int decode_events(struct etcd_decoded *d, const json_t *events)
 }
 
 /* "rpc error: code = PermissionDenied desc = etcdserver: permission denied" */
-static void refusal_of_cancel(const char *reason, struct etcd_refusal *ret)
+static void decode_cancel_reason(const char *reason, struct etcd_refusal *ret)
 {
 	const char *code = strstr(reason, "code = "), *text = strstr(reason, "desc = ");
 	char name[32];
@@ -428,7 +428,7 @@ int etcd_decode_change(const char *text, size_t len, struct etcd_decoded *ret)
 		r = decode_events(ret, json_object_get(result, "events"));
 	if (!r && c->canceled && !c->compact_revision) {
 		c->refused = true;
-		refusal_of_cancel(json_get_string(result, "cancel_reason", ""), &c->refusal);
+		decode_cancel_reason(json_get_string(result, "cancel_reason", ""), &c->refusal);
 	}
 	return r;
 }
@@ -441,7 +441,7 @@ void etcd_decode_refusal(const char *text, size_t len, struct etcd_refusal *ret)
 
 	*ret = (struct etcd_refusal){ .code = -1 };
 	if (!json_parse_object(text, len, ETCD_ANSWER_MAX, &tree, NULL))
-		refusal_of(tree, ret);
+		decode_error(tree, ret);
 	if (ret->code >= 0)
 		return;
 	while (n && strchr("\r\n", text[n - 1]))

@@ -23,8 +23,7 @@ static void put_bytes(struct json_writer *w, const char *before, const void *dat
 	json_write_base64(w, data, len);
 }
 
-/* etcd has no empty key: a NUL byte as the key begins with the first one, as the end it is that of
- * all keys. */
+/* etcd has no empty key: a NUL byte as the key means the first key, as the end that of all keys. */
 static void put_key(struct json_writer *w, const char *before, const char *key)
 {
 	put_bytes(w, before, key, *key ? strlen(key) : 1);

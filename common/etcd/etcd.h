@@ -3,23 +3,23 @@
 
 /*
  * A client of etcd v3 (3.4 or later), by its JSON gateway. Owns the connections to etcd, users'
- * tokens, and the choice of an endpoint: it begins with any of them, stays with the one that
- * answers, and leaves it when it does not answer, has no leader, or is not there. Called by the
- * agent and by elasticctl.
+ * tokens, and the choice of an endpoint: it begins with any of them, stays with one that answers,
+ * and leaves one that cannot be reached, does not answer, or has no leader. Called by the agent and
+ * by elasticctl.
  *
  * Every operation is asynchronous: its callback runs once, on a later turn of the loop, never
  * within a call, and may free anything, the client too. All arguments are copied. Keys are byte
  * strings without NUL.
  *
  * Guarantees:
- * - A call ends within its limit_ms. A transaction is atomic; a read sees every write that was
- *   answered before the read was asked for, of any client.
+ * - A call ends within its limit_ms. A transaction is atomic; a read sees every write, of any
+ * client, that etcd answered before the read was called.
  * - Writes (transactions with a put or a delete, grants, revokes) are sent one at a time, in the
  *   order of the calls. Reads and keep-alives do not wait for them.
- * - A transaction is sent to etcd at most once, unless etcd has said that it did not carry it out.
- *   When it fails, answer.maybe tells whether it may have been carried out. It may even be carried
- *   out later, and so after later writes: a writer that must not be overtaken by its own earlier
- *   write compares the mod revision of the key that it writes.
+ * - The client sends a transaction to etcd at most once, unless etcd has said that it did not carry
+ * it out. When a transaction fails, answer.maybe tells whether etcd may have carried it out. Etcd
+ * may do so even later than later writes: a writer whose earlier write must not overtake a later
+ * one compares the mod revision of the key that it writes.
  */
 
 #include "common/base/cleanup.h"
@@ -35,12 +35,12 @@ enum {
 	ETCD_PORT = 2379,
 	ETCD_ENDPOINTS_MAX = 16,
 	ETCD_OPS_MAX = 128,	    /* compares, or operations of one branch; etcd's own limit */
-	ETCD_REQUEST_MAX = 2 << 20, /* bytes of JSON; etcd takes 1.5 MiB of values unless told so */
+	ETCD_REQUEST_MAX = 2 << 20, /* bytes of JSON; etcd's default limit is 1.5 MiB of values */
 	ETCD_ANSWER_MAX = 16 << 20, /* bytes of JSON; of a watch, each message's */
 };
 
 struct etcd;
-struct etcd_call;  /* an operation not yet answered */
+struct etcd_call;  /* an operation that has no answer yet */
 struct etcd_watch; /* an open watch */
 
 struct etcd_options {
@@ -52,16 +52,16 @@ struct etcd_options {
 	const char *user, *password; /* NULL: none */
 };
 
-/* Loads libcurl, and reaches no endpoint yet. 0, -EINVAL with err (field: the endpoint),
+/* Loads libcurl; makes no connection yet. 0, -EINVAL with err (field: the endpoint),
  * -EOPNOTSUPP with err where libcurl is missing or too old, or -ENOMEM. */
 _must_check_ int etcd_new(
 	struct loop *loop, const struct etcd_options *o, struct etcd **ret, struct error *err);
-/* Open calls end without a callback, and their handles with them; watches report nothing more. A
- * write that is under way may be carried out. Never waits. NULL is accepted. */
+/* Open calls end without a callback, and their handles with them; watches report nothing more. Etcd
+ * may still carry out a write that is under way. Never waits. NULL is accepted. */
 struct etcd *etcd_free(struct etcd *e);
 DEFINE_CLEANUP(struct etcd *, etcd_free)
 
-/* How long the last call took that etcd has answered; -1: none yet. */
+/* How long etcd took for the last call that it answered; -1: none yet. */
 int64_t etcd_took_ms(const struct etcd *e);
 
 /* --- Transactions --- */
@@ -85,8 +85,8 @@ struct etcd_op {
 	int64_t limit; /* GET; 0: any number */
 };
 
-/* Carries out then_ops if all compares hold, else else_ops; both may be empty. No key may be put
- * twice, or put and deleted, in one branch. */
+/* Etcd carries out then_ops if all compares hold, else else_ops; both may be empty. One branch must
+ * not put a key twice, or put and delete it. */
 struct etcd_txn {
 	const struct etcd_compare *compares;
 	size_t n_compares;
@@ -102,7 +102,7 @@ struct etcd_entry {
 	int64_t lease; /* 0: none */
 };
 
-/* Of the operation of the same place in the branch that was carried out. */
+/* The result of the operation with the same index in the branch that etcd carried out. */
 struct etcd_result {
 	const struct etcd_entry *entries; /* GET: sorted by key */
 	size_t n;
@@ -111,7 +111,7 @@ struct etcd_result {
 
 struct etcd_lease {
 	int64_t id;
-	int64_t ttl_s; /* 0: there is no such lease (any more) */
+	int64_t ttl_s; /* 0: there is no such lease */
 };
 
 struct etcd_member {
@@ -122,15 +122,15 @@ struct etcd_member {
 };
 
 /* Borrowed until the callback returns. Where status is not OK, text is one line for people that
- * names the endpoints and what to change, and all below maybe is 0. */
+ * names the endpoints and what to change, and all members below maybe are 0. */
 struct etcd_answer {
 	enum status status;
 	const char *text;
-	bool maybe; /* a write that failed: it may have been carried out, or still be. false: it has
-		       not been, and will not be */
-	uint64_t sent_ms; /* loop_now_ms() not after the request that was answered left: a lease
-			     that was granted or kept alive lasts till sent_ms + TTL at least */
-	uint64_t cluster; /* etcd's: revisions of another cluster mean nothing */
+	bool maybe; /* a write that failed: etcd may have carried it out, or may do so later; false:
+		       it has not, and will not */
+	uint64_t sent_ms; /* loop_now_ms() before the request was sent: a lease that was granted or
+			     kept alive lasts at least until sent_ms + TTL */
+	uint64_t cluster; /* etcd's id: revisions of another cluster mean nothing */
 	int64_t revision; /* etcd's, after the transaction */
 	bool succeeded;	  /* txn: all compares held */
 	const struct etcd_result *results; /* txn */
@@ -149,7 +149,7 @@ typedef void (*etcd_fn)(void *arg, const struct etcd_answer *answer);
  * PERMISSION_DENIED	the user has no right to a key
  * UNAUTHENTICATED	wrong user, password or client certificate, or none
  * RESOURCE_EXHAUSTED	etcd is full (NOSPACE), refuses the size, or answers with more than 16 MiB
- * FAILED_PRECONDITION	http to https or the reverse, a certificate that does not hold
+ * FAILED_PRECONDITION	http to https or the reverse, a certificate that cannot be verified
  * UNIMPLEMENTED	no gateway there, or an etcd older than 3.4
  * INVALID_ARGUMENT	etcd does not accept the request (a key twice in one transaction)
  * INTERNAL		an answer that is not etcd's; no memory
@@ -161,36 +161,36 @@ typedef void (*etcd_fn)(void *arg, const struct etcd_answer *answer);
 _must_check_ int etcd_txn(struct etcd *e, const struct etcd_txn *t, int64_t limit_ms, etcd_fn fn,
 	void *arg, struct etcd_call **ret);
 
-/* A lease of ttl_s seconds (etcd gives more where that is less than its minimum). A grant that
- * failed may leave a lease behind, until its TTL is over. */
+/* Grants a lease of ttl_s seconds, or of etcd's minimum where that is more. A grant that failed may
+ * leave a lease behind, until its TTL is over. */
 _must_check_ int etcd_grant(struct etcd *e, int64_t ttl_s, int64_t limit_ms, etcd_fn fn, void *arg,
 	struct etcd_call **ret);
-/* Keeps n leases (1 or more) alive, in one request. OK also where some, or all, are no more: see
- * each ttl_s. May be sent several times. */
+/* Keeps n leases (1 or more) alive, in one request. OK also where some or all have ended: see each
+ * ttl_s. The client may send it several times. */
 _must_check_ int etcd_keep_alive(struct etcd *e, const int64_t *leases, size_t n, int64_t limit_ms,
 	etcd_fn fn, void *arg, struct etcd_call **ret);
-/* Ends a lease and deletes its keys; OK also where there is no such lease. May be sent several
- * times. */
+/* Ends a lease and deletes its keys; OK also where there is no such lease. The client may send it
+ * several times. */
 _must_check_ int etcd_revoke(struct etcd *e, int64_t lease, int64_t limit_ms, etcd_fn fn, void *arg,
 	struct etcd_call **ret);
-/* About the member of etcd's cluster that answers, also one without a leader. */
+/* Asks the member of etcd's cluster in use about itself; it answers also without a leader. */
 _must_check_ int etcd_status(
 	struct etcd *e, int64_t limit_ms, etcd_fn fn, void *arg, struct etcd_call **ret);
 
-/* fn will not run; a write that has been sent may still be carried out. NULL is accepted. */
+/* fn will not run; etcd may still carry out a write that was sent. NULL is accepted. */
 struct etcd_call *etcd_cancel(struct etcd_call *c);
 
 /* --- Watches --- */
 
 enum etcd_watch_kind {
-	ETCD_WATCH_UP,	   /* the stream stands, at first or again */
+	ETCD_WATCH_UP,	   /* the stream is open, for the first time or again */
 	ETCD_WATCH_EVENTS, /* changes of one or more revisions, each whole */
-	ETCD_WATCH_DOWN,   /* the stream broke or was refused, text and status say why. The client
-			      opens it again after a while, without missing a change */
-	ETCD_WATCH_GAP,	   /* the changes cannot be had (they were compacted, it is another cluster,
-			      or they are more than ETCD_ANSWER_MAX at once): read, and watch from
-			      the revision after that of the answer. The watch reports nothing more
-			    */
+	ETCD_WATCH_DOWN,   /* the stream broke or etcd refused it, text and status say why. The
+			      client opens it again after a while, without missing a change */
+	ETCD_WATCH_GAP,	   /* the watch has lost changes (etcd has compacted them, it is another
+			      cluster, or one message is above ETCD_ANSWER_MAX), and reports
+			      nothing more. The caller should read, and watch from the revision
+			      after that of the answer */
 };
 
 struct etcd_event {
@@ -208,11 +208,11 @@ struct etcd_news {
 typedef void (*etcd_watch_fn)(void *arg, const struct etcd_news *news);
 
 /* Reports every change of the keys of the span (as in struct etcd_op) from that revision on (1 or
- * more), each once and in order, until it is freed or there is a gap. A member of etcd's cluster
- * that hangs is noticed by calls that it does not answer, not by watches. 0, -EINVAL or -ENOMEM. */
+ * more), each once and in order, until it is freed or there is a gap. A watch does not notice a
+ * member of etcd's cluster that hangs; calls do. 0, -EINVAL or -ENOMEM. */
 _must_check_ int etcd_watch_new(struct etcd *e, const char *key, const char *end, int64_t revision,
 	etcd_watch_fn fn, void *arg, struct etcd_watch **ret);
-/* The caller frees its watch, before or after the client, and after a gap too. */
+/* The caller frees its watch before or after the client, also after a gap. */
 struct etcd_watch *etcd_watch_free(struct etcd_watch *w);
 
 /* The end of the span of all keys that begin with prefix. Returns owned, NULL without memory. */

@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Known texts of etcd: what they mean here, and what to change. */
+/* Known texts of etcd, their meaning, and what to change. */
 struct known {
 	const char *text; /* a part of etcd's */
 	enum status status;
 	bool certain, elsewhere, user, no_users;
-	const char *advice; /* in place of etcd's text; NULL: that */
+	const char *advice; /* shown in place of etcd's text; NULL: that is shown */
 };
 
 static const struct known known[] = {
@@ -39,8 +39,8 @@ static const struct known known[] = {
 			  "a common name: use one whose subject has none" },
 };
 
-/* gRPC's codes, of etcd's other texts. After those that are not certain, a proposal may still be
- * under way inside etcd. */
+/* By gRPC's code, where etcd's text is not known. After codes that are not certain, a proposal may
+ * still be under way inside etcd. */
 static const struct {
 	enum status status;
 	bool certain, elsewhere;
@@ -64,7 +64,8 @@ static const struct {
 	[STATUS_UNAUTHENTICATED] = { STATUS_UNAUTHENTICATED, true, false },
 };
 
-__attribute__((format(printf, 2, 3))) static void say(struct etcd_failure *f, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void failure_text(
+	struct etcd_failure *f, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -81,14 +82,14 @@ static const struct known *find_known(const char *text)
 	return NULL;
 }
 
-static void of_known(const struct known *k, const char *text, struct etcd_failure *ret)
+static void failure_of_known(const struct known *k, const char *text, struct etcd_failure *ret)
 {
 	*ret = (struct etcd_failure){ .status = k->status,
 		.certain = k->certain,
 		.elsewhere = k->elsewhere,
 		.user = k->user,
 		.no_users = k->no_users };
-	say(ret, "%s", k->advice ? k->advice : text);
+	failure_text(ret, "%s", k->advice ? k->advice : text);
 }
 
 void etcd_failure_of_refusal(
@@ -98,7 +99,7 @@ void etcd_failure_of_refusal(
 	int code = r->code < 0 ? STATUS_UNKNOWN : r->code;
 
 	if (k) {
-		of_known(k, r->text, ret);
+		failure_of_known(k, r->text, ret);
 		return;
 	}
 	*ret = (struct etcd_failure){ .status = codes[code].status,
@@ -106,12 +107,12 @@ void etcd_failure_of_refusal(
 		.elsewhere = codes[code].elsewhere,
 		.user = code == STATUS_UNAUTHENTICATED };
 	if (code == STATUS_PERMISSION_DENIED)
-		say(ret,
+		failure_text(ret,
 			"etcd's user %s has no right to these keys: grant its role readwrite on "
 			"the prefix (etcdctl role grant-permission)",
 			user ? user : "(none)");
 	else
-		say(ret, "etcd says: %s", r->text[0] ? r->text : status_name(code));
+		failure_text(ret, "etcd says: %s", r->text[0] ? r->text : status_name(code));
 }
 
 void etcd_failure_of_answer(
@@ -131,7 +132,7 @@ void etcd_failure_of_answer(
 		.no_gateway = http_status == 404 };
 	if (http_status >= 500)
 		ret->status = STATUS_UNAVAILABLE;
-	say(ret, "no answer of etcd's gateway, but HTTP status %d%s%s", http_status,
+	failure_text(ret, "no answer of etcd's gateway, but HTTP status %d%s%s", http_status,
 		r.text[0] ? ": " : "", r.text);
 }
 
@@ -139,13 +140,13 @@ void etcd_failure_of_decoder(int code, struct etcd_failure *ret)
 {
 	*ret = (struct etcd_failure){ .status = STATUS_INTERNAL };
 	if (code == -ENOMEM) {
-		say(ret, "out of memory");
+		failure_text(ret, "out of memory");
 	} else if (code == -EMSGSIZE) {
 		ret->status = STATUS_RESOURCE_EXHAUSTED;
-		say(ret, "the answer has too many keys");
+		failure_text(ret, "the answer has too many keys");
 	} else {
 		ret->elsewhere = true;
-		say(ret, "the answer is not one of etcd's gateway");
+		failure_text(ret, "the answer is not one of etcd's gateway");
 	}
 }
 
@@ -157,11 +158,11 @@ void etcd_failure_of_version(const char *version, struct etcd_failure *ret)
 		.status = STATUS_UNIMPLEMENTED, .certain = true, .elsewhere = true
 	};
 	if (sscanf(version, "%d.%d", &major, &minor) != 2)
-		say(ret, "no etcd is there (HTTP status 404)");
+		failure_text(ret, "no etcd is there (HTTP status 404)");
 	else if (major < 3 || (major == 3 && minor < 4))
-		say(ret, "etcd %s is too old: 3.4 or later is wanted", version);
+		failure_text(ret, "etcd %s is too old: 3.4 or later is wanted", version);
 	else
-		say(ret,
+		failure_text(ret,
 			"etcd %s has no JSON gateway there (HTTP status 404): start it with "
 			"--enable-grpc-gateway, and name the addresses of its "
 			"--listen-client-http-urls if it has some",

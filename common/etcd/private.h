@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Shared by the files of the client; no other room includes it. */
+/* Shared by the files of this room that make the client; no other file includes it. */
 
 #include "common/etcd/codec.h"
 #include "common/etcd/failure.h"
@@ -27,22 +27,22 @@ struct etcd {
 	char *ca, *cert, *key;
 	char *user; /* NULL: none */
 	struct json_writer login;
-	char *token;	       /* NULL: none yet */
-	unsigned token_serial; /* counts tokens */
-	bool no_users;	       /* etcd has said so */
-	uint64_t cluster;      /* of the last answer; 0: none yet */
-	int64_t took_ms;       /* the last call that was answered; -1: none yet */
-	struct etcd_calls calls, writes;
+	char *token;			 /* NULL: none yet */
+	unsigned token_serial;		 /* counts tokens */
+	bool no_users;			 /* etcd has said that it has none */
+	uint64_t cluster;		 /* of the last answer; 0: none yet */
+	int64_t took_ms;		 /* etcd_took_ms() */
+	struct etcd_calls calls, writes; /* of the writes the first is under way */
 	struct etcd_watches watches;
 };
 
-/* Uses the next endpoint, if that one is still in use, for all that is asked from now on; watches
- * at that one go to the next, too. */
+/* The endpoint does not serve: if it is the one in use, later requests use the next one, and
+ * watches move there. */
 void etcd_leave(struct etcd *e, size_t endpoint);
-/* A token that etcd does not accept (any more): forgotten, if no other has come meanwhile. */
+/* Etcd does not accept the token with this serial: forgets it, unless a newer one has come. */
 void etcd_forget_token(struct etcd *e, unsigned serial);
 
-/* --- request.c: one request at the endpoint in use, with a user's token --- */
+/* --- request.c: a question to the endpoint in use, with the user's token --- */
 
 struct etcd_request;
 
@@ -59,11 +59,11 @@ struct etcd_question {
 _must_check_ int etcd_request_new(
 	struct etcd *e, const struct etcd_question *q, struct etcd_request **ret);
 struct etcd_request *etcd_request_free(struct etcd_request *r);
-/* As those of wire.h, of the question itself. */
+/* As etcd_exchange_sent(), _body() and _consume() of wire.h, for the question itself. */
 bool etcd_request_sent(const struct etcd_request *r, uint64_t *ret_ms);
 const char *etcd_request_body(const struct etcd_request *r, size_t *ret_len);
 void etcd_request_consume(struct etcd_request *r, size_t n);
-/* Where it was sent, and with which token. */
+/* The index of its endpoint, and the serial of its token. */
 size_t etcd_request_endpoint(const struct etcd_request *r);
 unsigned etcd_request_token(const struct etcd_request *r);
 
@@ -71,7 +71,7 @@ unsigned etcd_request_token(const struct etcd_request *r);
 
 /* Ends all calls without a callback. */
 void etcd_calls_fini(struct etcd *e);
-/* Lets all watches go: their owners free them. */
+/* Ends all watches; their owners free them. */
 void etcd_watches_fini(struct etcd *e);
-/* Opens again, at the endpoint in use, the watches that are at that one. */
+/* Opens the watches at this endpoint again, at the one in use. */
 void etcd_watches_leave(struct etcd *e, size_t endpoint);

@@ -5,8 +5,9 @@
 #include <string.h>
 
 /*
- * A question may need a token before (LOGIN), and again where etcd does not accept the one that
- * there is. Where there is no gateway, the server's version says why (VERSION).
+ * A request sends its question. With a user it first gets a token (LOGIN), and another one where
+ * etcd no longer accepts that. Where there is no gateway, it asks for the server's version, to say
+ * why (VERSION_QUERY).
  */
 enum phase { LOGIN, QUESTION, VERSION_QUERY };
 
@@ -68,7 +69,7 @@ static int request_send(struct etcd_request *r)
 		.limit_ms = r->q.limit_ms,
 		.connect_ms = r->q.connect_ms };
 
-	/* The caller's own timer counts the time of all phases together. */
+	/* The limits are for each phase: the caller has a timer for all of them together. */
 	snprintf(url, sizeof(url), "%s://%s%s", at->tls ? "https" : "http", at->name,
 		r->phase == QUESTION ? r->q.path : paths[r->phase]);
 	phase_request(r, &w);
@@ -85,12 +86,12 @@ static int request_begin(struct etcd_request *r)
 
 	bool user = e->user && !e->token && !e->no_users;
 
-	/* A member without a leader answers some questions, but gives out no token. */
+	/* Without a leader, a member answers some questions but gives no token. */
 	r->phase = user && (r->q.has_leader || r->logins) ? LOGIN : QUESTION;
 	return request_send(r);
 }
 
-/* The question has not been sent yet, or was refused. */
+/* Begins the next phase. The question was not sent yet, or etcd refused it. */
 static void request_go_on(struct etcd_request *r, int (*go)(struct etcd_request *r))
 {
 	struct etcd_failure f;

@@ -7,22 +7,22 @@
 #include <string.h>
 
 /*
- * Each watch has a stream of its own, a request whose answer does not end. When it does, or when
- * its endpoint is left, the watch asks for the changes from the revision after the last one that it
- * has reported.
+ * Each watch has a stream of its own: a request whose answer does not end. When the stream breaks,
+ * or the client leaves its endpoint, the watch asks for changes from the revision after the last
+ * one that it has reported.
  */
 
 enum {
 	RETRY_MIN_MS = 50,
 	RETRY_MAX_MS = 2000,
-	BEHIND_MAX = 5, /* times that a member may not have reached our revision yet */
+	BEHIND_MAX = 5, /* tries at a member that has not reached the watch's revision yet */
 };
 
 struct etcd_watch {
 	TAILQ_ENTRY(etcd_watch) entry;
 	struct etcd *owner; /* NULL: it is over, or its client is gone */
 	char *key, *end;
-	int64_t next;	  /* revision from which on nothing has been reported */
+	int64_t next;	  /* the first revision that it has not reported */
 	uint64_t cluster; /* of that revision; 0: not known */
 	struct json_writer body;
 	struct etcd_request *request; /* NULL: the timer opens it */
@@ -30,10 +30,10 @@ struct etcd_watch {
 	struct loop_timer *timer;
 	uint64_t retry_ms;
 	int behind;
-	bool down; /* reported, and not up since */
+	bool down; /* ETCD_WATCH_DOWN was reported, and not ETCD_WATCH_UP since */
 	enum status down_status;
-	bool reading; /* messages; a callback that frees it then */
-	bool freed;   /* only says so */
+	bool reading; /* messages: the watch is freed after that, */
+	bool freed;   /* ... if a callback frees it */
 	etcd_watch_fn fn;
 	void *arg;
 };
@@ -82,7 +82,7 @@ static void watch_on_timer(void *arg)
 		watch_retry(w);
 }
 
-/* The watch is over, or has no client any more. */
+/* The watch is over, or its client is gone. */
 static void watch_end(struct etcd_watch *w)
 {
 	w->request = etcd_request_free(w->request);
@@ -92,7 +92,8 @@ static void watch_end(struct etcd_watch *w)
 	w->owner = NULL;
 }
 
-/* All that follows may free w: it is the last thing that its caller does. */
+/* The functions from here to watch_on_more() call back, and the callback may free w: their callers
+ * use w no more. */
 
 static void watch_gap(struct etcd_watch *w, const char *text)
 {
@@ -110,7 +111,7 @@ static void watch_down(struct etcd_watch *w, const struct etcd_failure *f)
 	char text[ENDPOINT_TEXT_MAX + sizeof(f->text) + 2];
 
 	snprintf(text, sizeof(text), "%s: %s", e->endpoints[endpoint].name, f->text);
-	/* A single message would fail again and again. */
+	/* A message that is too large would be so again. */
 	if (f->status == STATUS_RESOURCE_EXHAUSTED) {
 		watch_gap(w, text);
 		return;
@@ -145,7 +146,7 @@ static void watch_created(struct etcd_watch *w, const struct etcd_answer *a)
 		return;
 	}
 	w->cluster = a->cluster;
-	if (!w->behind) /* it answers, so that more tries may follow at once */
+	if (!w->behind) /* etcd answers, so the next try need not wait */
 		w->retry_ms = 0;
 	/* A member may lag behind the others, but not for long. */
 	if (a->revision < w->next - 1 && w->behind++ < BEHIND_MAX) {

@@ -33,7 +33,7 @@ struct etcd_exchange {
 	char error[CURL_ERROR_SIZE];
 };
 
-/* The library must be able to leave a name that it is looking up. */
+/* libcurl must be able to give up a look-up of a name. */
 static int check_library(const struct curl_library *curl, struct error *err)
 {
 	const curl_version_info_data *v = curl->version_info(CURLVERSION_NOW);
@@ -118,16 +118,16 @@ static const struct meaning *find_meaning(CURLcode code)
 	return NULL;
 }
 
-/* A server refuses a client's certificate after the client has begun to send. */
-static bool is_certificate_refusal(const char *text)
+/* With TLS 1.3 a server may refuse the client's certificate after the client has begun to send. */
+static bool refuses_certificate(const char *text)
 {
 	return strstr(text, "alert bad certificate") || strstr(text, "certificate required") ||
 	       strstr(text, "alert unknown ca") || strstr(text, "alert certificate") ||
 	       strstr(text, "alert unsupported certificate");
 }
 
-/* After the handshake of TLS: a server that refuses our certificate may do that without a word. */
-static bool is_silent_refusal(struct etcd_exchange *x)
+/* The connection broke after the handshake of TLS: a server may refuse a certificate like that. */
+static bool may_refuse_certificate(struct etcd_exchange *x)
 {
 	curl_off_t at = 0;
 
@@ -160,13 +160,13 @@ static void exchange_failure(struct etcd_exchange *x, CURLcode code, struct etcd
 	} else if (code == CURLE_GOT_NOTHING && !x->known) {
 		snprintf(ret->text, sizeof(ret->text),
 			"the server closed the connection: does it speak https?");
-	} else if (is_certificate_refusal(text)) {
+	} else if (refuses_certificate(text)) {
 		ret->status = STATUS_UNAUTHENTICATED;
 		snprintf(ret->text, sizeof(ret->text),
 			"etcd does not accept our client certificate: name one that its "
 			"--trusted-ca-file has signed (%s)",
 			shown);
-	} else if (code != CURLE_OPERATION_TIMEDOUT && is_silent_refusal(x)) {
+	} else if (code != CURLE_OPERATION_TIMEDOUT && may_refuse_certificate(x)) {
 		snprintf(ret->text, sizeof(ret->text),
 			"the server closed the connection: does it want a client certificate that "
 			"its --trusted-ca-file has signed?");
@@ -262,7 +262,7 @@ static int exchange_headers(struct etcd_exchange *x, const struct etcd_wire_requ
 {
 	int r = exchange_header(x, "Content-Type", "application/json");
 
-	/* Else libcurl waits for the server's leave before it sends a large body. */
+	/* Without this libcurl waits for "100 Continue" before it sends a large body. */
 	if (!r)
 		r = exchange_header(x, "Expect", "");
 	if (!r && q->token)
@@ -297,7 +297,7 @@ static int exchange_options(struct etcd_exchange *x, const struct etcd_wire_requ
 	SET(PREREQFUNCTION, exchange_prereq_fn);
 	SET(PREREQDATA, x);
 	SET(ERRORBUFFER, x->error);
-	/* A name that is being looked up is left to its thread. */
+	/* On cleanup, do not wait for the thread that looks a name up. */
 	SET(QUICK_EXIT, 1L);
 	if (q->body) {
 		SET(POSTFIELDS, q->body);

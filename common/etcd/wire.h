@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * HTTP requests to etcd: the only file of this room that knows libcurl. Owns the connections.
- * Follows no redirection, uses no proxy, resolves names beside the loop, never repeats a request
- * that may have reached the server and is to be sent once.
+ * HTTP requests to etcd, by libcurl, which no other file of this room knows. Owns the connections.
+ * Follows no redirection, uses no proxy, resolves names beside the loop. Never sends a request
+ * again that is to be sent once and may have reached the server.
  */
 
 #include "common/base/error.h"
@@ -14,7 +14,7 @@
 struct etcd_wire;
 struct etcd_exchange;
 
-/* Files of PEM, or NULL; borrowed as long as the wire. */
+/* Files of PEM, or NULL; borrowed for the life of the wire. */
 struct etcd_wire_options {
 	const char *ca, *cert, *key;
 };
@@ -22,7 +22,7 @@ struct etcd_wire_options {
 /* 0, -ENOMEM, or -EOPNOTSUPP with err without libcurl. */
 _must_check_ int etcd_wire_new(struct loop *loop, const struct etcd_wire_options *o,
 	struct etcd_wire **ret, struct error *err);
-/* All exchanges are freed before. */
+/* All exchanges must have been freed. */
 struct etcd_wire *etcd_wire_free(struct etcd_wire *w);
 
 struct etcd_wire_request {
@@ -31,17 +31,18 @@ struct etcd_wire_request {
 	size_t len;
 	const char *token; /* NULL: none */
 	bool once;	   /* not sent again where it may have reached the server */
-	bool has_leader;   /* etcd refuses it at a member that has no leader */
-	bool known;	   /* this endpoint has answered before */
+	bool has_leader;   /* a member without a leader is to refuse it */
+	bool known;	   /* etcd has answered there before */
 	int64_t limit_ms;  /* for the whole exchange; 0: none */
 	int64_t connect_ms;
 };
 
 struct etcd_wire_events {
-	/* The exchange is over: failure is NULL, or why there is no whole answer. May free all. */
+	/* The exchange is over: failure is NULL, or why there is no whole answer. May free the
+	 * exchange and the wire. */
 	void (*done)(void *arg, const struct etcd_failure *failure);
-	/* NULL, or: an answer with HTTP status 200 has gone on. Without it the answer is kept until
-	 * it is whole. May free all. */
+	/* More of an answer with HTTP status 200 has come. NULL for answers that end by themselves.
+	 * May free the exchange and the wire. */
 	void (*more)(void *arg);
 };
 
@@ -49,7 +50,8 @@ _must_check_ int etcd_exchange_new(struct etcd_wire *w, const struct etcd_wire_r
 	const struct etcd_wire_events *events, void *arg, struct etcd_exchange **ret);
 struct etcd_exchange *etcd_exchange_free(struct etcd_exchange *x);
 
-/* Whether the server may have got it, and loop_now_ms() not after it left. */
+/* Whether the server may have got the request. ret_ms (may be NULL): loop_now_ms() before it was
+ * sent. */
 bool etcd_exchange_sent(const struct etcd_exchange *x, uint64_t *ret_ms);
 /* 0: no status has come. */
 int etcd_exchange_status(const struct etcd_exchange *x);
