@@ -34,8 +34,8 @@ struct clock_offset {
 	unsigned kept;					 /* how many of the newest may be used */
 };
 
-/* Returns whether the beat counts. One that seems to have come before it was sent does not: a clock
- * was set meanwhile. Nor does one with a time that is no date (negative, or at least
+/* Returns whether the beat counts. A beat that seems to have come before it was sent does not: a
+ * clock was set meanwhile. Nor does one with a time that is no date (negative, or at least
  * CLOCK_BEYOND_US). */
 bool clock_offset_add(struct clock_offset *c, const struct clock_beat *beat);
 /* Returns false while no beat counts. */

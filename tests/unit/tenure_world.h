@@ -8,8 +8,8 @@
  * what is sent until it is healed or given up. Beats are a fifth of the lease apart. The
  * invariants are checked whenever all has come to rest.
  *
- * This file: the hosts and what is on its way between them; tenure_head.h: what a head does;
- * tenure_hosts.h: what members and those who look for a head do, and time.
+ * This file: the hosts and the messages between them; tenure_head.h: a head; tenure_hosts.h:
+ * members and hosts that look for a head, and time.
  */
 
 #include "agent/rounds/lead_machine.h"

@@ -27,7 +27,7 @@ START_TEST(endpoints_are_names_or_addresses_with_or_without_a_port)
 }
 END_TEST
 
-START_TEST(what_is_no_endpoint_is_refused)
+START_TEST(a_malformed_endpoint_is_refused)
 {
 	static const char *const wrong[] = { "", ":1", "node0:", "node0:0", "node0:65536",
 		"node0:x", "node0:-1", "[fd00::1", "[fd00::1]x", "[]:1", "http://node0", "a b",
@@ -84,7 +84,7 @@ static int closed_port(int *ret_fd)
 	return ntohs(((struct sockaddr_in *)&a.at[0])->sin_port);
 }
 
-START_TEST(an_endpoint_where_no_process_listens_is_told_after_ten_seconds_and_tried_on)
+START_TEST(an_endpoint_without_a_listener_is_reported_after_ten_seconds_and_tried_on)
 {
 	char text[64], expected[256];
 	int fd, port = closed_port(&fd);
@@ -190,7 +190,7 @@ START_TEST(another_service_at_the_endpoint_is_named)
 }
 END_TEST
 
-START_TEST(a_service_that_never_answers_is_told)
+START_TEST(a_service_that_never_answers_is_reported)
 {
 	int fd, port = closed_port(&fd);
 
@@ -202,7 +202,7 @@ START_TEST(a_service_that_never_answers_is_told)
 }
 END_TEST
 
-START_TEST(an_address_of_no_host_is_told_with_those_of_this_one)
+START_TEST(an_address_of_no_host_is_reported_with_those_of_this_one)
 {
 	start("192.0.2.1:29400", 12000);
 	UNTIL(members[0].waits);
@@ -214,7 +214,7 @@ START_TEST(an_address_of_no_host_is_told_with_those_of_this_one)
 END_TEST
 
 /* "a..b" can be no name, so that no name server is asked. */
-START_TEST(a_name_that_does_not_resolve_is_told_and_tried_on)
+START_TEST(a_name_that_does_not_resolve_is_reported_and_tried_on)
 {
 	start("a..b:1", WORLD_LIMIT_MS);
 	loop_run_once(loop, true); /* the try begins */
@@ -226,7 +226,7 @@ START_TEST(a_name_that_does_not_resolve_is_told_and_tried_on)
 }
 END_TEST
 
-START_TEST(names_are_resolved_beside_the_loop)
+START_TEST(names_are_resolved_in_a_thread)
 {
 	char text[64];
 
@@ -265,17 +265,17 @@ int main(void)
 	tcase_add_checked_fixture(t, world_setup, world_teardown);
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, endpoints_are_names_or_addresses_with_or_without_a_port);
-	tcase_add_test(t, what_is_no_endpoint_is_refused);
+	tcase_add_test(t, a_malformed_endpoint_is_refused);
 	tcase_add_test(t, loopback_is_here_and_test_networks_are_not);
 	tcase_add_test(
-		t, an_endpoint_where_no_process_listens_is_told_after_ten_seconds_and_tried_on);
+		t, an_endpoint_without_a_listener_is_reported_after_ten_seconds_and_tried_on);
 	tcase_add_test(t, a_head_that_comes_later_is_found_within_a_second);
 	tcase_add_test(t, tries_come_after_50_ms_doubled_to_a_second);
 	tcase_add_test(t, another_service_at_the_endpoint_is_named);
-	tcase_add_test(t, a_service_that_never_answers_is_told);
-	tcase_add_test(t, an_address_of_no_host_is_told_with_those_of_this_one);
-	tcase_add_test(t, a_name_that_does_not_resolve_is_told_and_tried_on);
-	tcase_add_test(t, names_are_resolved_beside_the_loop);
+	tcase_add_test(t, a_service_that_never_answers_is_reported);
+	tcase_add_test(t, an_address_of_no_host_is_reported_with_those_of_this_one);
+	tcase_add_test(t, a_name_that_does_not_resolve_is_reported_and_tried_on);
+	tcase_add_test(t, names_are_resolved_in_a_thread);
 	tcase_add_test(t, a_link_may_be_freed_at_any_moment_of_its_beginning);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

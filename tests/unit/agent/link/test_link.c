@@ -151,7 +151,7 @@ START_TEST(a_handler_may_free_its_link)
 }
 END_TEST
 
-START_TEST(a_head_that_is_there_again_knows_nothing_of_old_links)
+START_TEST(a_restarted_head_refuses_old_links)
 {
 	int port = head_port();
 
@@ -166,7 +166,7 @@ START_TEST(a_head_that_is_there_again_knows_nothing_of_old_links)
 }
 END_TEST
 
-START_TEST(members_of_another_group_or_run_are_refused_and_told_which_is_here)
+START_TEST(members_of_another_group_or_run_learn_which_one_is_here)
 {
 	struct link_identity other = identity("node1", NULL);
 
@@ -256,7 +256,7 @@ static void overfill(void)
 	free(body);
 }
 
-START_TEST(more_than_a_link_can_hold_ends_it_at_once)
+START_TEST(more_than_64_mib_unread_end_a_link_at_once)
 {
 	overfill();
 	turns(1);
@@ -266,7 +266,7 @@ START_TEST(more_than_a_link_can_hold_ends_it_at_once)
 END_TEST
 
 /* The head took a lease to write it all, so that the limit for less is over, too. */
-START_TEST(more_than_a_link_can_hold_is_told_however_long_it_took_to_write)
+START_TEST(the_limit_in_bytes_is_reported_before_the_limit_in_time)
 {
 	overfill();
 	loop_pass(loop, WORLD_LEASE_MS);
@@ -278,7 +278,7 @@ START_TEST(more_than_a_link_can_hold_is_told_however_long_it_took_to_write)
 }
 END_TEST
 
-START_TEST(the_guard_of_a_dead_agent_has_the_last_word)
+START_TEST(the_guard_of_a_dead_agent_reports_by_last_word)
 {
 	char parameters[256], text[1024] = "";
 	int fd;
@@ -319,14 +319,14 @@ int main(void)
 	tcase_add_test(t, a_link_that_cannot_finish_ends_after_its_limit);
 	tcase_add_test(t, a_message_that_its_handler_refuses_ends_the_link_on_both_sides);
 	tcase_add_test(t, a_handler_may_free_its_link);
-	tcase_add_test(t, a_head_that_is_there_again_knows_nothing_of_old_links);
-	tcase_add_test(t, members_of_another_group_or_run_are_refused_and_told_which_is_here);
+	tcase_add_test(t, a_restarted_head_refuses_old_links);
+	tcase_add_test(t, members_of_another_group_or_run_learn_which_one_is_here);
 	tcase_add_test(t, the_owner_may_refuse_a_member);
 	tcase_add_test(t, a_member_that_does_not_read_for_a_lease_is_given_up);
 	tcase_add_test(t, a_sender_learns_when_to_wait_and_when_to_go_on);
-	tcase_add_test(t, more_than_a_link_can_hold_ends_it_at_once);
-	tcase_add_test(t, more_than_a_link_can_hold_is_told_however_long_it_took_to_write);
-	tcase_add_test(t, the_guard_of_a_dead_agent_has_the_last_word);
+	tcase_add_test(t, more_than_64_mib_unread_end_a_link_at_once);
+	tcase_add_test(t, the_limit_in_bytes_is_reported_before_the_limit_in_time);
+	tcase_add_test(t, the_guard_of_a_dead_agent_reports_by_last_word);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -115,7 +115,7 @@ START_TEST(another_group_is_named)
 }
 END_TEST
 
-START_TEST(a_session_can_neither_be_guessed_short_nor_resumed_from_nowhere)
+START_TEST(a_short_or_unknown_session_is_refused)
 {
 	raw_say(peer, "Hello", HELLO_WITH("1", "g1", "x", "\"resume\":0"));
 	assert_refused("parameters.session", "expected at least 32 characters");
@@ -152,7 +152,7 @@ START_TEST(a_gap_ends_the_link)
 }
 END_TEST
 
-START_TEST(an_acknowledgement_of_nothing_ends_the_link)
+START_TEST(an_acknowledgement_of_an_unsent_message_ends_the_link)
 {
 	greet();
 	raw_say(peer, "Bye", "{\"n\":1,\"ack\":7}");
@@ -228,7 +228,7 @@ START_TEST(beats_at_their_pace_are_answered)
 }
 END_TEST
 
-START_TEST(peers_that_say_nothing_hold_up_no_member)
+START_TEST(silent_peers_delay_no_member)
 {
 	enum { SILENT = 150 };
 	int fds[SILENT];
@@ -320,10 +320,10 @@ int main(void)
 	tcase_add_test(t, another_first_message_is_named);
 	tcase_add_test(t, another_major_version_is_named);
 	tcase_add_test(t, another_group_is_named);
-	tcase_add_test(t, a_session_can_neither_be_guessed_short_nor_resumed_from_nowhere);
+	tcase_add_test(t, a_short_or_unknown_session_is_refused);
 	tcase_add_test(t, a_newer_minor_version_is_welcome);
 	tcase_add_test(t, a_gap_ends_the_link);
-	tcase_add_test(t, an_acknowledgement_of_nothing_ends_the_link);
+	tcase_add_test(t, an_acknowledgement_of_an_unsent_message_ends_the_link);
 	tcase_add_test(t, a_message_with_a_wrong_type_ends_the_link_before_a_handler_sees_it);
 	tcase_add_test(t, a_broken_frame_ends_the_link);
 	tcase_add_test(t, messages_of_the_head_are_refused_from_a_member);
@@ -331,7 +331,7 @@ int main(void)
 	tcase_add_test(t, a_flood_of_beats_ends_the_link);
 	tcase_add_test(t, a_flood_of_one_message_ends_the_link);
 	tcase_add_test(t, beats_at_their_pace_are_answered);
-	tcase_add_test(t, peers_that_say_nothing_hold_up_no_member);
+	tcase_add_test(t, silent_peers_delay_no_member);
 	tcase_add_test(t, a_link_resumes_on_a_new_connection_while_the_old_one_seems_to_live);
 	tcase_add_test(t, an_address_of_another_host_is_refused_with_those_of_this_one);
 	tcase_add_test(t, the_head_listens_on_its_address_alone);

@@ -226,7 +226,7 @@ START_TEST(cuts_at_random_lose_and_repeat_nothing)
 }
 END_TEST
 
-START_TEST(a_silent_loss_is_noticed_by_the_owner_while_the_link_waits)
+START_TEST(a_link_resumes_after_the_connection_was_lost)
 {
 	n_joined = 0;
 	start_member(0, relay.port);
@@ -253,7 +253,7 @@ int main(void)
 	tcase_add_test(t, a_reset_after_every_byte_loses_and_repeats_nothing);
 	tcase_add_test(t, three_cuts_in_a_row_lose_and_repeat_nothing);
 	tcase_add_test(t, cuts_at_random_lose_and_repeat_nothing);
-	tcase_add_test(t, a_silent_loss_is_noticed_by_the_owner_while_the_link_waits);
+	tcase_add_test(t, a_link_resumes_after_the_connection_was_lost);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -145,7 +145,7 @@ START_TEST(another_token_is_refused_on_both_sides)
 }
 END_TEST
 
-START_TEST(plain_members_of_a_head_with_a_token_are_told)
+START_TEST(a_head_with_a_token_refuses_plain_members)
 {
 	tls = by_token(TOKEN);
 	head_with(tls);
@@ -157,7 +157,7 @@ START_TEST(plain_members_of_a_head_with_a_token_are_told)
 }
 END_TEST
 
-START_TEST(members_with_a_token_of_a_plain_head_are_told)
+START_TEST(a_plain_head_refuses_members_with_a_token)
 {
 	tls = by_token(TOKEN);
 	member_tls = tls;
@@ -355,8 +355,8 @@ int main(void)
 		tcase_add_test(t, a_token_makes_links_that_carry_messages_of_any_length);
 		tcase_add_test(t, a_link_with_a_token_resumes);
 		tcase_add_test(t, another_token_is_refused_on_both_sides);
-		tcase_add_test(t, plain_members_of_a_head_with_a_token_are_told);
-		tcase_add_test(t, members_with_a_token_of_a_plain_head_are_told);
+		tcase_add_test(t, a_head_with_a_token_refuses_plain_members);
+		tcase_add_test(t, a_plain_head_refuses_members_with_a_token);
 		tcase_add_test(t, strangers_disturb_no_link_with_a_token);
 		tcase_add_test(
 			t, a_token_comes_from_a_file_or_the_environment_and_has_a_least_length);

@@ -259,7 +259,7 @@ START_TEST(only_messages_that_were_sent_can_be_acknowledged)
 }
 END_TEST
 
-START_TEST(a_side_that_forgot_or_invented_numbers_cannot_resume)
+START_TEST(a_side_that_lost_or_invented_numbers_cannot_resume)
 {
 	struct side *s = &sides[0];
 
@@ -289,7 +289,7 @@ int main(void)
 	tcase_add_test(t, long_random_histories_lose_and_repeat_nothing);
 	tcase_add_test(t, a_number_that_was_seen_is_dropped_and_a_gap_is_refused);
 	tcase_add_test(t, only_messages_that_were_sent_can_be_acknowledged);
-	tcase_add_test(t, a_side_that_forgot_or_invented_numbers_cannot_resume);
+	tcase_add_test(t, a_side_that_lost_or_invented_numbers_cannot_resume);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What readiness waits for: a file, and a port. */
+/* Readiness waits for a file, or for a port. */
 #include "agent/ready/file.h"
 #include "agent/ready/port.h"
 #include "common/base/file.h"

@@ -36,7 +36,7 @@ START_TEST(a_pattern_says_where_core_dumps_are)
 }
 END_TEST
 
-START_TEST(a_pattern_that_is_too_long_is_not_looked_for)
+START_TEST(a_pattern_that_is_too_long_is_refused)
 {
 	char dir[8], name[32];
 
@@ -69,7 +69,7 @@ int main(void)
 
 	tcase_add_loop_test(
 		t, a_pattern_says_where_core_dumps_are, 0, (int)(sizeof(rows) / sizeof(rows[0])));
-	tcase_add_test(t, a_pattern_that_is_too_long_is_not_looked_for);
+	tcase_add_test(t, a_pattern_that_is_too_long_is_refused);
 	tcase_add_test(t, a_program_that_gets_them_is_named);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_NORMAL);

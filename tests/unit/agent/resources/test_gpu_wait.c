@@ -88,7 +88,7 @@ START_TEST(workers_start_when_memory_is_read)
 END_TEST
 
 /* The program stays a helper, for the driver may hold it for ever. */
-START_TEST(a_driver_that_does_not_answer_holds_workers_up_for_a_second)
+START_TEST(a_driver_that_does_not_answer_delays_workers_by_a_second)
 {
 	pid_t pid;
 
@@ -109,7 +109,7 @@ START_TEST(a_driver_that_does_not_answer_holds_workers_up_for_a_second)
 }
 END_TEST
 
-START_TEST(a_driver_that_stops_answering_holds_them_up_for_a_time)
+START_TEST(a_driver_that_stops_answering_delays_workers_until_the_limit)
 {
 	pid_t pid;
 
@@ -190,8 +190,8 @@ static int run(void)
 
 	tcase_add_checked_fixture(t, setup, world_free);
 	tcase_add_test(t, workers_start_when_memory_is_read);
-	tcase_add_test(t, a_driver_that_does_not_answer_holds_workers_up_for_a_second);
-	tcase_add_test(t, a_driver_that_stops_answering_holds_them_up_for_a_time);
+	tcase_add_test(t, a_driver_that_does_not_answer_delays_workers_by_a_second);
+	tcase_add_test(t, a_driver_that_stops_answering_delays_workers_until_the_limit);
 	tcase_add_test(t, a_job_that_is_stopped_meanwhile_starts_no_worker);
 	tcase_add_loop_test(
 		t, gpus_are_those_that_workers_see, 0, (int)(sizeof(rows) / sizeof(rows[0])));

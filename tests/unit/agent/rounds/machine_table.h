@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What one letter of a table means. */
+/* The meaning of one letter of a table. */
 struct outcome {
 	char letter;
 	int next, action;

@@ -257,7 +257,7 @@ static void end_walks(const char *name)
 			states, steps, recoveries, rounds_run, seats_taken);
 }
 
-START_TEST(all_orders_from_the_first_join)
+START_TEST(all_histories_from_the_first_join)
 {
 	begin_walks();
 	world_new(true, ROUND_JOIN_RESTARTS);
@@ -266,7 +266,7 @@ START_TEST(all_orders_from_the_first_join)
 }
 END_TEST
 
-START_TEST(all_orders_from_a_round_that_runs)
+START_TEST(all_histories_from_a_round_that_runs)
 {
 	begin_walks();
 	world_new(true, ROUND_JOIN_RESTARTS);
@@ -276,7 +276,7 @@ START_TEST(all_orders_from_a_round_that_runs)
 }
 END_TEST
 
-START_TEST(all_orders_where_seats_are_taken_in_the_round_that_runs)
+START_TEST(all_histories_where_seats_are_taken_in_the_round_that_runs)
 {
 	begin_walks();
 	world_new(true, ROUND_JOIN_RESTARTS);
@@ -360,9 +360,9 @@ int main(void)
 	SRunner *r = srunner_create(s);
 	int failed;
 
-	tcase_add_test(t, all_orders_from_the_first_join);
-	tcase_add_test(t, all_orders_from_a_round_that_runs);
-	tcase_add_test(t, all_orders_where_seats_are_taken_in_the_round_that_runs);
+	tcase_add_test(t, all_histories_from_the_first_join);
+	tcase_add_test(t, all_histories_from_a_round_that_runs);
+	tcase_add_test(t, all_histories_where_seats_are_taken_in_the_round_that_runs);
 	tcase_add_test(t, random_lives_where_the_next_head_knows_of_the_last);
 	tcase_add_test(t, random_lives_where_the_next_head_knows_nothing);
 	suite_add_tcase(s, t);

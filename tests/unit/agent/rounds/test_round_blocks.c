@@ -118,7 +118,7 @@ START_TEST(the_seat_of_a_lost_host_goes_to_the_spare_that_is_nearest)
 }
 END_TEST
 
-START_TEST(seats_of_hosts_with_other_topologies_go_to_those_who_came_first)
+START_TEST(seats_that_no_spare_is_near_go_to_the_first_to_join)
 {
 	begin();
 	join_at("a", "p1");
@@ -202,7 +202,7 @@ START_TEST(a_round_takes_whole_blocks_only)
 	ck_assert_str_eq(join_at("e", "p1/y"), "admit e");
 	ck_assert_uint_eq(round_due_ms(r), now + JOIN_DELAY);
 	now += 1000;
-	join_at("g", "p9/x"); /* delays nobody */
+	join_at("g", "p9/x"); /* delays no other host */
 	ck_assert_uint_eq(round_due_ms(r), now - 1000 + JOIN_DELAY);
 	ck_assert_str_eq(join_at("f", "p3/y"), "admit f, stop a c");
 	every(HOST_STOPPING, HOST_EV_STOPPED);
@@ -363,7 +363,7 @@ START_TEST(a_host_that_is_kept_out_is_taken_where_too_few_others_are)
 	every(HOST_STOPPING, HOST_EV_STOPPED);
 	ck_assert_str_eq(seats(), "a b c"); /* its rank stays */
 	all_start();
-	/* Nobody is stopped for a host that comes, but it has the seat next time. */
+	/* No host is stopped for one that comes, but that has the seat next time. */
 	ck_assert_str_eq(join("d"), "admit d");
 	round_restart(r, 0, now);
 	every(HOST_STOPPING, HOST_EV_STOPPED);
@@ -449,7 +449,7 @@ END_TEST
 
 enum { NAMES = 24 };
 
-/* What holds of each round: whole blocks of one part, at most MAX; a block of the last round whose
+/* Holds for each round: whole blocks of one part, at most MAX; a block of the last round whose
  * hosts all wait is in this one, in their order. */
 static void check_round(int segment, const int *last)
 {
@@ -568,7 +568,7 @@ static void chance_life(uint32_t *seed, bool keeps)
 	r = round_free(r);
 }
 
-START_TEST(rounds_of_chance_are_whole_blocks)
+START_TEST(random_rounds_are_whole_blocks)
 {
 	uint32_t seed = 20250301;
 
@@ -577,7 +577,7 @@ START_TEST(rounds_of_chance_are_whole_blocks)
 }
 END_TEST
 
-START_TEST(rounds_of_chance_have_hosts_that_are_kept_out_only_where_they_need_them)
+START_TEST(random_rounds_have_hosts_that_are_kept_out_only_where_needed)
 {
 	uint32_t seed = 20250302;
 
@@ -681,7 +681,7 @@ int main(void)
 	tcase_add_test(t, first_ranks_follow_topologies);
 	tcase_add_test(t, ranks_stay_when_a_host_comes_that_would_stand_before);
 	tcase_add_test(t, the_seat_of_a_lost_host_goes_to_the_spare_that_is_nearest);
-	tcase_add_test(t, seats_of_hosts_with_other_topologies_go_to_those_who_came_first);
+	tcase_add_test(t, seats_that_no_spare_is_near_go_to_the_first_to_join);
 	tcase_add_test(t, a_host_that_comes_back_has_its_seat_before_spares);
 	tcase_add_test(t, a_later_head_knows_where_the_hosts_of_the_last_round_stood);
 	tcase_add_test(t, a_round_takes_whole_blocks_only);
@@ -699,8 +699,8 @@ int main(void)
 	tcase_add_test(t, a_host_that_is_let_back_joins_as_one_that_has_come);
 	tcase_add_test(t, a_host_that_joins_may_be_kept_out);
 	tcase_add_test(t, a_host_that_is_kept_out_makes_no_block_whole);
-	tcase_add_test(t, rounds_of_chance_have_hosts_that_are_kept_out_only_where_they_need_them);
-	tcase_add_test(t, rounds_of_chance_are_whole_blocks);
+	tcase_add_test(t, random_rounds_have_hosts_that_are_kept_out_only_where_needed);
+	tcase_add_test(t, random_rounds_are_whole_blocks);
 	tcase_add_test(t, thousands_of_hosts_in_blocks_cost_little);
 	tcase_add_test(t, a_join_that_fails_leaves_no_part_behind);
 	suite_add_tcase(s, t);

@@ -169,7 +169,7 @@ START_TEST(a_host_that_differs_is_refused)
 }
 END_TEST
 
-START_TEST(a_node_rank_is_one_hosts)
+START_TEST(a_node_rank_belongs_to_one_host)
 {
 	struct round_join x = join_as("x"), y = join_as("y");
 
@@ -200,7 +200,7 @@ START_TEST(more_workers_than_ranks_are_refused)
 }
 END_TEST
 
-START_TEST(a_message_that_cannot_be_is_an_error)
+START_TEST(an_impossible_message_is_an_error)
 {
 	struct round_join odd = join_as("d");
 
@@ -269,7 +269,7 @@ START_TEST(a_head_that_follows_waits_for_each_host_of_the_last_round)
 }
 END_TEST
 
-START_TEST(a_head_that_follows_begins_at_once_with_those_who_are_left)
+START_TEST(a_head_that_follows_begins_at_once_with_the_hosts_that_are_left)
 {
 	config.round = 7;
 	begin();
@@ -367,12 +367,12 @@ int main(void)
 	tcase_add_test(t, a_later_agent_of_a_run_replaces_the_earlier_and_keeps_its_rank);
 	tcase_add_test(t, a_host_that_leaves_is_stopped_with_the_others_and_not_waited_for);
 	tcase_add_test(t, a_host_that_differs_is_refused);
-	tcase_add_test(t, a_node_rank_is_one_hosts);
+	tcase_add_test(t, a_node_rank_belongs_to_one_host);
 	tcase_add_test(t, more_workers_than_ranks_are_refused);
-	tcase_add_test(t, a_message_that_cannot_be_is_an_error);
+	tcase_add_test(t, an_impossible_message_is_an_error);
 	tcase_add_test(t, a_number_is_free_for_another_host_after_the_next_call);
 	tcase_add_test(t, a_head_that_follows_waits_for_each_host_of_the_last_round);
-	tcase_add_test(t, a_head_that_follows_begins_at_once_with_those_who_are_left);
+	tcase_add_test(t, a_head_that_follows_begins_at_once_with_the_hosts_that_are_left);
 	tcase_add_test(t, a_head_that_follows_waits_for_others_where_too_few_are_left);
 	tcase_add_test(t, a_round_that_the_head_does_not_know_costs_a_lease);
 	tcase_add_test(t, a_round_that_becomes_known_while_hosts_prepare_costs_a_lease_too);

@@ -229,7 +229,7 @@ START_TEST(an_end_meanwhile_tells_the_host_that_prepares)
 }
 END_TEST
 
-START_TEST(a_rank_that_was_taken_belongs_to_who_took_it)
+START_TEST(a_rank_belongs_to_the_host_that_took_its_seat)
 {
 	struct round_join j = join_as("b");
 
@@ -252,7 +252,7 @@ START_TEST(a_rank_that_was_taken_belongs_to_who_took_it)
 }
 END_TEST
 
-START_TEST(a_host_that_waits_loses_its_claim_to_who_takes_its_seat)
+START_TEST(a_host_that_waits_loses_its_claim_when_its_seat_is_taken)
 {
 	struct round_join j = join_as("b");
 
@@ -269,7 +269,7 @@ START_TEST(a_host_that_waits_loses_its_claim_to_who_takes_its_seat)
 }
 END_TEST
 
-START_TEST(where_none_is_left_the_round_is_over)
+START_TEST(a_round_without_hosts_is_over)
 {
 	three_alone();
 	lose("a");
@@ -279,7 +279,7 @@ START_TEST(where_none_is_left_the_round_is_over)
 }
 END_TEST
 
-START_TEST(a_seat_that_none_takes_is_late_and_free_for_longer)
+START_TEST(a_seat_is_late_after_join_timeout_and_stays_free)
 {
 	three_alone();
 	now += 5000;
@@ -420,10 +420,10 @@ int main(void)
 	tcase_add_test(t, a_host_that_is_not_prepared_in_time_makes_room_for_the_next);
 	tcase_add_test(t, a_failure_meanwhile_begins_a_round_with_all);
 	tcase_add_test(t, an_end_meanwhile_tells_the_host_that_prepares);
-	tcase_add_test(t, a_rank_that_was_taken_belongs_to_who_took_it);
-	tcase_add_test(t, a_host_that_waits_loses_its_claim_to_who_takes_its_seat);
-	tcase_add_test(t, where_none_is_left_the_round_is_over);
-	tcase_add_test(t, a_seat_that_none_takes_is_late_and_free_for_longer);
+	tcase_add_test(t, a_rank_belongs_to_the_host_that_took_its_seat);
+	tcase_add_test(t, a_host_that_waits_loses_its_claim_when_its_seat_is_taken);
+	tcase_add_test(t, a_round_without_hosts_is_over);
+	tcase_add_test(t, a_seat_is_late_after_join_timeout_and_stays_free);
 	tcase_add_test(t, a_host_that_does_not_fit_gets_in_as_others_once_the_seat_is_late);
 	tcase_add_test(t, fewer_than_min_for_join_timeout_is_the_end);
 	tcase_add_test(t, min_hosts_again_end_the_wait);

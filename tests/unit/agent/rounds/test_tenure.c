@@ -77,7 +77,7 @@ START_TEST(a_head_leads_on_where_no_other_has_led)
 }
 END_TEST
 
-START_TEST(the_next_head_knows_from_those_who_come_when_the_others_are_gone)
+START_TEST(hosts_that_join_tell_the_next_head_when_the_others_are_gone)
 {
 	struct tenure_past p;
 
@@ -117,7 +117,7 @@ int main(void)
 	tcase_add_test(t, a_head_without_the_store_leads_while_all_acknowledge);
 	tcase_add_test(t, a_lead_that_is_gone_from_the_store_is_confirmed_no_longer);
 	tcase_add_test(t, a_head_leads_on_where_no_other_has_led);
-	tcase_add_test(t, the_next_head_knows_from_those_who_come_when_the_others_are_gone);
+	tcase_add_test(t, hosts_that_join_tell_the_next_head_when_the_others_are_gone);
 	tcase_add_test(t, the_deputy_goes_first);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_NORMAL);

@@ -179,7 +179,7 @@ static void walks_end(const char *name)
 			heads_led, heads_alone);
 }
 
-START_TEST(all_orders_from_the_first_head)
+START_TEST(all_histories_from_the_first_head)
 {
 	seen_begin();
 	world_new();
@@ -190,7 +190,7 @@ START_TEST(all_orders_from_the_first_head)
 }
 END_TEST
 
-START_TEST(all_orders_from_a_round_that_runs)
+START_TEST(all_histories_from_a_round_that_runs)
 {
 	seen_begin();
 	world_new();
@@ -200,7 +200,7 @@ START_TEST(all_orders_from_a_round_that_runs)
 }
 END_TEST
 
-START_TEST(all_orders_where_seats_are_taken_in_the_round_that_runs)
+START_TEST(all_histories_where_seats_are_taken_in_the_round_that_runs)
 {
 	seen_begin();
 	world_new();
@@ -211,7 +211,7 @@ START_TEST(all_orders_where_seats_are_taken_in_the_round_that_runs)
 }
 END_TEST
 
-START_TEST(all_orders_from_two_heads)
+START_TEST(all_histories_from_two_heads)
 {
 	seen_begin();
 	world_new();
@@ -387,7 +387,7 @@ static void story_ends(void)
 
 /* Host 1 leaves the head, which has answered host 2 last just before it leads no more; and then
  * only the guards of both can kill. */
-START_TEST(those_who_stay_with_the_old_head_live_as_long_as_they_may)
+START_TEST(hosts_that_stay_with_the_old_head_live_as_long_as_they_may)
 {
 	world_new();
 	w.loss_ms = 8 * LEASE;
@@ -500,7 +500,7 @@ START_TEST(hosts_that_are_cut_off_with_their_head_live_as_long_as_they_may)
 END_TEST
 
 /* A round that had to be recorded could not start. */
-START_TEST(without_the_store_nobody_new_ends_the_round)
+START_TEST(without_the_store_no_new_host_ends_the_round)
 {
 	world_new();
 	w.loss_ms = 8 * LEASE;
@@ -592,15 +592,15 @@ int main(void)
 
 	tcase_add_test(t, a_host_that_is_let_in_has_acknowledged_nothing);
 	tcase_add_test(t, a_record_that_comes_late_changes_nothing);
-	tcase_add_test(t, all_orders_from_the_first_head);
-	tcase_add_test(t, all_orders_from_a_round_that_runs);
-	tcase_add_test(t, all_orders_where_seats_are_taken_in_the_round_that_runs);
-	tcase_add_test(t, all_orders_from_two_heads);
-	tcase_add_test(t, those_who_stay_with_the_old_head_live_as_long_as_they_may);
+	tcase_add_test(t, all_histories_from_the_first_head);
+	tcase_add_test(t, all_histories_from_a_round_that_runs);
+	tcase_add_test(t, all_histories_where_seats_are_taken_in_the_round_that_runs);
+	tcase_add_test(t, all_histories_from_two_heads);
+	tcase_add_test(t, hosts_that_stay_with_the_old_head_live_as_long_as_they_may);
 	tcase_add_test(t, a_member_lives_a_lease_after_its_head);
 	tcase_add_test(t, a_host_that_never_acknowledged_ends_the_lead);
 	tcase_add_test(t, hosts_that_are_cut_off_with_their_head_live_as_long_as_they_may);
-	tcase_add_test(t, without_the_store_nobody_new_ends_the_round);
+	tcase_add_test(t, without_the_store_no_new_host_ends_the_round);
 	tcase_add_test(t, a_record_without_an_answer_counts);
 	tcase_add_test(t, hosts_without_a_record_are_not_started);
 	tcase_add_test(t, hosts_that_a_record_leaves_out_are_not_started);

@@ -114,7 +114,7 @@ START_TEST(the_nearest_spare_gets_the_place)
 }
 END_TEST
 
-START_TEST(of_those_with_one_topology_the_first_gets_the_place)
+START_TEST(of_equal_spares_the_first_gets_the_place)
 {
 	begin();
 	vacancy("p/r");
@@ -147,7 +147,7 @@ int main(void)
 	tcase_add_test(t, a_topology_has_parts_and_no_empty_one);
 	tcase_add_test(t, the_order_is_that_of_parts);
 	tcase_add_test(t, the_nearest_spare_gets_the_place);
-	tcase_add_test(t, of_those_with_one_topology_the_first_gets_the_place);
+	tcase_add_test(t, of_equal_spares_the_first_gets_the_place);
 	tcase_add_test(t, spares_that_share_nothing_get_no_place);
 	suite_add_tcase(s, t);
 	srunner_run_all(runner, CK_NORMAL);

@@ -60,7 +60,7 @@ static struct {
 	{ "h#", NULL },
 };
 
-START_TEST(an_endpoint_that_is_none_is_refused)
+START_TEST(a_malformed_endpoint_of_etcd_is_refused)
 {
 	const char *const endpoint[] = { endpoints_read[_i].endpoint };
 	struct etcd_options o = { .endpoints = endpoint, .n = 1 };
@@ -90,7 +90,7 @@ START_TEST(wrong_options_are_refused)
 }
 END_TEST
 
-START_TEST(any_endpoint_is_the_first)
+START_TEST(the_first_endpoint_is_chosen_at_random)
 {
 	int n = 0;
 
@@ -163,7 +163,7 @@ START_TEST(without_a_leader_anywhere_a_write_has_not_happened)
 }
 END_TEST
 
-START_TEST(an_endpoint_where_nobody_listens_is_left)
+START_TEST(an_endpoint_without_a_listener_is_left)
 {
 	for (int i = 0; i < _i; i++) {
 		stub_end(&stubs[i]);
@@ -260,7 +260,7 @@ START_TEST(a_connection_that_breaks_does_not_send_a_write_twice)
 }
 END_TEST
 
-START_TEST(a_connection_that_breaks_is_no_hindrance_to_a_read)
+START_TEST(a_read_survives_a_connection_that_breaks)
 {
 	client_start(1, second_closed);
 	get("a", NULL);
@@ -272,7 +272,7 @@ END_TEST
 
 /* --- Time --- */
 
-START_TEST(a_silent_server_has_its_time)
+START_TEST(a_silent_server_has_until_the_limit)
 {
 	bad_stubs = 1;
 	bad_answer = NULL;
@@ -337,7 +337,7 @@ static int put_each(const char *value, int64_t limit_ms, struct etcd_call **ret)
 	return etcd_txn(etcd, &t, limit_ms, on_each, NULL, ret);
 }
 
-START_TEST(a_write_that_waits_for_another_in_vain_has_not_happened)
+START_TEST(a_write_behind_an_unanswered_one_has_not_happened)
 {
 	bad_stubs = 1;
 	bad_answer = NULL;
@@ -489,7 +489,7 @@ START_TEST(an_old_etcd_is_named_with_its_version)
 }
 END_TEST
 
-/* What a port for gRPC alone says to HTTP/1: the settings of HTTP/2. */
+/* A port for gRPC alone answers HTTP/1 with the settings of HTTP/2. */
 START_TEST(a_port_for_grpc_alone_is_named)
 {
 	bad_stubs = 1;
@@ -520,22 +520,22 @@ static void add_calls(TCase *t)
 {
 	tcase_add_test(t, a_request_is_one_for_the_gateway);
 	tcase_add_test(t, a_large_request_is_sent_at_once);
-	tcase_add_loop_test(t, an_endpoint_that_is_none_is_refused, 0,
+	tcase_add_loop_test(t, a_malformed_endpoint_of_etcd_is_refused, 0,
 		sizeof(endpoints_read) / sizeof(endpoints_read[0]));
 	tcase_add_test(t, wrong_options_are_refused);
-	tcase_add_test(t, any_endpoint_is_the_first);
+	tcase_add_test(t, the_first_endpoint_is_chosen_at_random);
 	tcase_add_loop_test(t, a_member_without_a_leader_is_left, 0, 4);
 	tcase_add_loop_test(t, without_a_leader_anywhere_a_write_has_not_happened, 0, 4);
-	tcase_add_loop_test(t, an_endpoint_where_nobody_listens_is_left, 1, 4);
+	tcase_add_loop_test(t, an_endpoint_without_a_listener_is_left, 1, 4);
 	tcase_add_loop_test(t, a_write_that_may_have_happened_is_not_sent_again, 0, BADS);
 	tcase_add_loop_test(t, a_read_is_sent_to_another_endpoint, 0, BADS);
 	tcase_add_test(t, a_redirection_is_not_followed);
 	tcase_add_test(t, a_connection_that_breaks_does_not_send_a_write_twice);
-	tcase_add_test(t, a_connection_that_breaks_is_no_hindrance_to_a_read);
-	tcase_add_test(t, a_silent_server_has_its_time);
+	tcase_add_test(t, a_read_survives_a_connection_that_breaks);
+	tcase_add_test(t, a_silent_server_has_until_the_limit);
 	tcase_add_test(t, a_write_leaves_a_silent_server_to_the_next_one);
 	tcase_add_test(t, a_read_leaves_a_silent_server_at_half_time);
-	tcase_add_test(t, a_write_that_waits_for_another_in_vain_has_not_happened);
+	tcase_add_test(t, a_write_behind_an_unanswered_one_has_not_happened);
 	tcase_add_test(t, a_cancelled_write_lets_the_next_one_go);
 	tcase_add_test(t, a_token_is_got_once_and_again_when_it_ends);
 	tcase_add_test(t, a_late_refusal_does_not_end_a_newer_token);

@@ -101,7 +101,7 @@ START_TEST(another_cluster_in_place_of_the_first_is_a_gap)
 }
 END_TEST
 
-START_TEST(nothing_is_seen_of_a_member_that_dies)
+START_TEST(callers_do_not_notice_a_member_that_dies)
 {
 	struct etcd_watch *w;
 	int64_t first;
@@ -215,7 +215,7 @@ static void tests_of_one(TCase *t)
 
 static void tests_of_three(TCase *t)
 {
-	tcase_add_test(t, nothing_is_seen_of_a_member_that_dies);
+	tcase_add_test(t, callers_do_not_notice_a_member_that_dies);
 	tcase_add_test(t, a_cluster_without_a_majority_says_so_at_once);
 	tcase_add_test(t, a_member_that_hangs_is_left);
 }

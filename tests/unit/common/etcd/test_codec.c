@@ -250,7 +250,7 @@ static const char *const bad_txns[] = {
 	"{" HEADER ",\"responses\":[{\"response_range\":{}}]} x",
 };
 
-START_TEST(any_other_answer_of_a_transaction_is_none)
+START_TEST(a_malformed_answer_of_a_transaction_is_refused)
 {
 	static const struct etcd_shape empty;
 
@@ -313,7 +313,7 @@ START_TEST(a_status_is_read_with_its_alarms)
 }
 END_TEST
 
-START_TEST(a_token_has_to_fit_a_header)
+START_TEST(a_token_must_fit_into_a_header)
 {
 	static const char good[] = "{" HEADER ",\"token\":\"abc.13\"}";
 	static const char *const bad[] = { "{}", "{\"token\":\"\"}", "{\"token\":\"a\\r\\nb\"}",
@@ -390,7 +390,7 @@ static const char *const bad_changes[] = {
 	"{\"result\":{\"created\":\"true\"}}",
 };
 
-START_TEST(any_other_message_of_a_watch_is_none)
+START_TEST(a_malformed_message_of_a_watch_is_refused)
 {
 	ck_assert_int_eq(decode_change(bad_changes[_i]), -EBADMSG);
 }
@@ -516,7 +516,7 @@ START_TEST(a_stream_is_split_wherever_it_is_cut)
 }
 END_TEST
 
-START_TEST(a_stream_of_anything_else_is_none)
+START_TEST(a_stream_of_anything_else_is_refused)
 {
 	static const char *const bad[] = { "x", "[1]", "\"a\"", "1", " }", "<html>" };
 
@@ -595,19 +595,19 @@ int main(void)
 	tcase_add_test(t, other_requests_are_written_as_etcd_reads_them);
 	tcase_add_test(t, a_prefix_ends_behind_its_last_key);
 	tcase_add_test(t, an_answer_of_a_transaction_is_read);
-	tcase_add_loop_test(t, any_other_answer_of_a_transaction_is_none, 0,
+	tcase_add_loop_test(t, a_malformed_answer_of_a_transaction_is_refused, 0,
 		sizeof(bad_txns) / sizeof(bad_txns[0]));
 	tcase_add_test(t, answers_about_leases_are_read);
 	tcase_add_test(t, a_status_is_read_with_its_alarms);
-	tcase_add_test(t, a_token_has_to_fit_a_header);
+	tcase_add_test(t, a_token_must_fit_into_a_header);
 	tcase_add_test(t, messages_of_a_watch_are_read);
-	tcase_add_loop_test(t, any_other_message_of_a_watch_is_none, 0,
+	tcase_add_loop_test(t, a_malformed_message_of_a_watch_is_refused, 0,
 		sizeof(bad_changes) / sizeof(bad_changes[0]));
 	tcase_add_loop_test(t, a_refusal_says_what_to_change_and_whether_it_is_certain, 0,
 		sizeof(refusals) / sizeof(refusals[0]));
 	tcase_add_test(t, a_missing_gateway_is_explained_by_the_version);
 	tcase_add_test(t, a_stream_is_split_wherever_it_is_cut);
-	tcase_add_test(t, a_stream_of_anything_else_is_none);
+	tcase_add_test(t, a_stream_of_anything_else_is_refused);
 	tcase_add_loop_test(t, without_memory_an_answer_is_refused, 0, 2);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

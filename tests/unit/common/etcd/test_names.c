@@ -111,7 +111,7 @@ START_TEST(a_name_is_looked_up_while_the_loop_runs)
 }
 END_TEST
 
-START_TEST(a_name_that_nobody_knows_is_an_error)
+START_TEST(an_unknown_name_is_an_error)
 {
 	client_start("nowhere.example");
 	sem_post(&go);
@@ -161,7 +161,7 @@ int main(void)
 	t = tcase_create("names");
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_name_is_looked_up_while_the_loop_runs);
-	tcase_add_test(t, a_name_that_nobody_knows_is_an_error);
+	tcase_add_test(t, an_unknown_name_is_an_error);
 	tcase_add_loop_test(t, a_look_up_that_does_not_end_delays_nothing, 0, 2);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

@@ -440,7 +440,7 @@ START_TEST(a_token_that_is_no_longer_accepted_is_renewed)
 }
 END_TEST
 
-START_TEST(a_user_is_no_hindrance_where_etcd_has_no_users)
+START_TEST(a_user_is_ignored_where_etcd_has_no_users)
 {
 	members_start(1);
 	as_user("u", "pw");
@@ -592,7 +592,7 @@ static void suite_of_others(Suite *s)
 	tcase_add_checked_fixture(t, NULL, members_end);
 	tcase_add_test(t, a_full_etcd_says_how_to_make_room);
 	tcase_add_test(t, an_etcd_without_a_gateway_is_named_with_its_version);
-	tcase_add_test(t, a_user_is_no_hindrance_where_etcd_has_no_users);
+	tcase_add_test(t, a_user_is_ignored_where_etcd_has_no_users);
 	if (tls_can_be_made()) {
 		tcase_add_test(t, tls_checks_both_certificates);
 		tcase_add_test(t, http_to_https_and_the_reverse_are_named);

@@ -100,7 +100,7 @@ START_TEST(a_watch_that_was_compacted_closes_its_stream)
 }
 END_TEST
 
-/* One that ends beyond the limit, if at all. */
+/* It ends beyond the limit, if at all. */
 START_TEST(a_message_of_a_watch_that_is_too_large_is_a_gap)
 {
 	static char part[8001];
