@@ -218,27 +218,22 @@ static void on_no_answer(void *arg)
 /* Names this host's addresses where the endpoint may be a wrong one. */
 static void add_advice(const struct link_dial *d, struct error *err)
 {
-	struct error with = *err;
 	char here[512];
 
 	if (!d->addresses.n || d->next == 0 || d->connected ||
 		socket_address_is_here((const struct sockaddr *)&d->addresses.at[0]))
 		return;
 	socket_address_list(here, sizeof(here));
-	error_set(err, with.code, "%s; it is none of this host's addresses: %s", with.text, here);
-	snprintf(err->field, sizeof(err->field), "%s", with.field);
+	error_append(err, "; it is none of this host's addresses: %s", here);
 }
 
 static void on_report(void *arg)
 {
 	struct link_dial *d = arg;
 	struct error err = d->last;
-	size_t n;
 
 	add_advice(d, &err);
-	n = strlen(err.text);
-	snprintf(err.text + n, sizeof(err.text) - n, "; still trying, for %" PRIu64 " s in all",
-		d->limit_ms / 1000);
+	error_append(&err, "; still trying, for %" PRIu64 " s in all", d->limit_ms / 1000);
 	d->link->events->state(d->link->arg, LINK_WAITING, &err);
 }
 
@@ -246,12 +241,9 @@ static void on_limit(void *arg)
 {
 	struct link_dial *d = arg;
 	struct error err = d->last;
-	size_t n;
 
 	add_advice(d, &err);
-	n = strlen(err.text);
-	snprintf(err.text + n, sizeof(err.text) - n, "; gave up after %" PRIu64 " ms",
-		loop_now_ms() - d->begun_ms);
+	error_append(&err, "; gave up after %" PRIu64 " ms", loop_now_ms() - d->begun_ms);
 	err.code = -ETIMEDOUT;
 	link_end(d->link, &err, false);
 }
@@ -317,14 +309,9 @@ int link_dial_welcome(struct link *l, const struct link_message *m, struct error
 	return 0;
 }
 
-void link_dial_refused(struct link *l, const struct link_message *m, struct error *err)
+void link_dial_refused(const struct link *l, struct error *err)
 {
-	struct error why = *err;
-
-	error_field(err, -ECONNREFUSED, LINK_ENDPOINT_FIELD, "%s refused this host: %s: %s",
-		l->dial->name, json_get_string(m->parameters, "field", ""),
-		json_get_string(m->parameters, "why", ""));
-	snprintf(err->field, sizeof(err->field), "%s", why.field);
+	error_prefix(err, LINK_ENDPOINT_FIELD ": %s refused this host", l->dial->name);
 }
 
 void link_dial_name(const struct link *l, struct error *err)

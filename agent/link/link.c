@@ -400,7 +400,7 @@ static int handle_refuse(struct link *l, const struct link_message *m)
 	error_field(&why, -ECONNREFUSED, json_get_string(m->parameters, "field", ""), "%s",
 		json_get_string(m->parameters, "why", ""));
 	if (l->dial)
-		link_dial_refused(l, m, &why);
+		link_dial_refused(l, &why);
 	link_end(l, l->finishing ? NULL : &why, false);
 	return 1;
 }

@@ -89,8 +89,7 @@ static void refuse_channel(struct link_listen *s, struct link_channel *c, const 
 	if (link_message_refuse(&b, why) < 0)
 		log_debug("link: out of memory for a Refuse");
 	link_channel_close(c, b.data ? b.data + b.begin : "", varlink_buffer_len(&b), &s->closing);
-	error_set(&shown, why->code, "%s: %s", from, why->text);
-	snprintf(shown.field, sizeof(shown.field), "%s", why->field);
+	error_prefix(&shown, "%s", from);
 	if (s->events->refused)
 		s->events->refused(s->arg, &shown);
 }

@@ -108,8 +108,8 @@ bool link_beat_came(struct link *l, const json_t *p);
 void link_dial_lost(struct link *l, const struct error *why);
 /* The first message on a connection. 0, or a negative errno with err. */
 int link_dial_welcome(struct link *l, const struct link_message *m, struct error *err);
-/* The head refused this host: names the endpoint in err, whose field stays. */
-void link_dial_refused(struct link *l, const struct link_message *m, struct error *err);
+/* The head refused this host: puts that and the endpoint before the text of err. */
+void link_dial_refused(const struct link *l, struct error *err);
 /* Puts the endpoint's name before the text of an error of the protocol. */
 void link_dial_name(const struct link *l, struct error *err);
 struct link_dial *link_dial_free(struct link_dial *d);

@@ -52,3 +52,13 @@ int error_prefix(struct error *err, const char *fmt, ...)
 	snprintf(err->text + n, sizeof(err->text) - n, ": %s", text);
 	return err->code;
 }
+
+void error_append(struct error *err, const char *fmt, ...)
+{
+	size_t n = strlen(err->text);
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(err->text + n, sizeof(err->text) - n, fmt, ap);
+	va_end(ap);
+}

@@ -24,3 +24,6 @@ int error_field(struct error *err, int code, const char *field, const char *fmt,
 
 /* Puts "prefix: " before the text that is there. Returns err's code. */
 int error_prefix(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Puts more text behind the text that is there. */
+void error_append(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -521,12 +521,8 @@ int config_load(struct config *c, const char *file, bool required, config_error_
 	if (required || access(file, F_OK) == 0 || errno != ENOENT)
 		load_file(&fresh, file, &errors);
 	load_dir(&fresh, dir, &errors);
-	if (errors.n > 1) {
-		size_t n = strlen(err->text);
-
-		snprintf(err->text + n, sizeof(err->text) - n,
-			" (and %d more; \"elasticd --check\" names all)", errors.n - 1);
-	}
+	if (errors.n > 1)
+		error_append(err, " (and %d more; \"elasticd --check\" names all)", errors.n - 1);
 	if (errors.n)
 		return err->code;
 	config_fini(c);
