@@ -479,7 +479,7 @@ static int head_hear(void *arg, const char *method, json_t *p, struct error *err
 }
 
 /* A link that ends proves nothing about the workers of its host: the lease does. */
-static void head_on_state(void *arg, int state, const struct error *why)
+static void head_on_state(void *arg, enum link_state state, const struct error *why)
 {
 	struct head_host *x = arg;
 

@@ -344,7 +344,7 @@ static void member_leave_last_word(const struct member *m)
 		fence_last_word((const struct sockaddr *)&to, sizeof(to), text, (size_t)len);
 }
 
-static void member_on_state(void *arg, int state, const struct error *why)
+static void member_on_state(void *arg, enum link_state state, const struct error *why)
 {
 	struct member *m = arg;
 	bool was_linked = m->linked;

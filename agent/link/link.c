@@ -144,7 +144,7 @@ static void drop_channel(struct link *l)
 }
 
 /* Returns true if the link was freed. */
-static bool set_state(struct link *l, int state, const struct error *why)
+static bool set_state(struct link *l, enum link_state state, const struct error *why)
 {
 	l->state = state;
 	l->callbacks++;

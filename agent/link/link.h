@@ -26,7 +26,7 @@
 struct link;
 struct link_tls;
 
-enum {
+enum link_state {
 	LINK_WAITING, /* for a connection */
 	LINK_UP,
 	LINK_ENDED, /* for ever */
@@ -52,7 +52,7 @@ struct link_events {
 	/* LINK_WAITING: why says what broke; after ten seconds it comes once more, and why says
 	 * what still fails. LINK_ENDED: why is NULL after link_finish(); else its field names what
 	 * was wrong, as the other side's Refuse did where that ended the link. */
-	void (*state)(void *arg, int state, const struct error *why);
+	void (*state)(void *arg, enum link_state state, const struct error *why);
 	/* May be NULL. Member: the head answered a beat. Head: a beat came; the link answers it
 	 * afterwards, unless this frees the link. */
 	void (*beat)(void *arg, const struct link_beat *beat);

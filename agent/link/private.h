@@ -47,7 +47,7 @@ struct link {
 	struct varlink_buffer control;
 	struct link_channel *channel; /* NULL: there is no connection */
 	bool ready;		      /* Hello and Welcome were exchanged on it */
-	int state;
+	enum link_state state;
 	const struct link_events *events;
 	void *arg;
 	struct link_peer peer;

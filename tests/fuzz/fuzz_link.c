@@ -42,6 +42,7 @@ static struct link *good, *heads[LINKS]; /* heads[0] is the good one's other sid
 static int n_heads, listening;
 static struct sockaddr_in head_at, impostor_at;
 static int got; /* by the good one's other side */
+static bool good_up;
 
 static int on_message(void *arg, const char *method, json_t *parameters, struct error *err)
 {
@@ -50,10 +51,12 @@ static int on_message(void *arg, const char *method, json_t *parameters, struct 
 	return 0;
 }
 
-static void on_state(void *arg, int state, const struct error *why)
+static void on_state(void *arg, enum link_state state, const struct error *why)
 {
 	EXPECT(state == LINK_UP || (arg != &heads[0] && arg != &good));
 	EXPECT(!why || why->text[0]);
+	if (arg == &good)
+		good_up = state == LINK_UP;
 }
 
 static const struct link_events link_events = { .message = on_message, .state = on_state };
@@ -117,7 +120,7 @@ static void begin(void)
 	EXPECT(listen(listening, 8) == 0);
 	EXPECT(getsockname(listening, (struct sockaddr *)&impostor_at, &len) == 0);
 	good = connect_to(&head_at, &good);
-	while (!n_heads || link_state(good) != LINK_UP)
+	while (!n_heads || !good_up)
 		loop_run_once(loop, true);
 }
 

@@ -56,7 +56,7 @@ static inline int world_message(void *arg, const char *method, json_t *parameter
 	return 0;
 }
 
-static inline void world_state(void *arg, int state, const struct error *why)
+static inline void world_state(void *arg, enum link_state state, const struct error *why)
 {
 	struct end *end = arg;
 
