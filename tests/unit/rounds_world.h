@@ -11,6 +11,7 @@
 #include "agent/rounds/lease.h"
 #include "agent/rounds/member_machine.h"
 #include "agent/rounds/round_private.h"
+#include "tests/unit/trail.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -89,13 +90,7 @@ static struct world {
 	bool alone;	  /* workers start again alone: seats are taken in the round that runs */
 } w;
 
-static char trail[4096];
 static unsigned long rounds_run, seats_taken;
-
-static void wrong(const char *what)
-{
-	ck_abort_msg("%s, after%s", what, trail);
-}
 
 static void send(struct queue *q, struct message m)
 {

@@ -18,6 +18,7 @@
 #include "agent/rounds/round_private.h"
 #include "agent/rounds/tenure.h"
 #include "tests/unit/tenure_store.h"
+#include "tests/unit/trail.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -153,13 +154,7 @@ static struct world {
 	bool alone; /* workers start again alone: seats are taken in the round that runs */
 } w;
 
-static char trail[4096];
 static unsigned long rounds_run, seats_taken, heads_led, heads_alone;
-
-static void wrong(const char *what)
-{
-	ck_abort_msg("%s, after%s", what, trail);
-}
 
 static int host_index(const struct whost *h)
 {

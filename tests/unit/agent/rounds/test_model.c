@@ -171,13 +171,11 @@ static void note(enum what_happens what, int i)
 {
 	static const char *const names[N_HAPPENINGS] = { "-", "start", "crash", "stop", "continue",
 		"cut", "cut-up", "cut-down", "heal", "heal-up", "heal-down", "leave", "failure" };
-	size_t n = strlen(trail);
 
-	if (n + 32 > sizeof(trail)) {
-		memmove(trail, trail + sizeof(trail) / 2, n - sizeof(trail) / 2 + 1);
-		n = strlen(trail);
-	}
-	snprintf(trail + n, sizeof(trail) - n, what ? " %s%d" : " -", names[what], i);
+	if (what)
+		trail_add(" %s%d", names[what], i);
+	else
+		trail_add(" -");
 }
 
 /* The world is another one afterwards. */

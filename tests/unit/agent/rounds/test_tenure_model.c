@@ -65,13 +65,11 @@ static void note(enum what_happens what, int i)
 		"cut", "cut-up", "cut-down", "cut-next", "cut-halves", "heal", "cut-ask",
 		"cut-answer", "heal-store", "late", "store-goes", "store-returns", "failure",
 		"removed" };
-	size_t n = strlen(trail);
 
-	if (n + 32 > sizeof(trail)) {
-		memmove(trail, trail + sizeof(trail) / 2, n - sizeof(trail) / 2 + 1);
-		n = strlen(trail);
-	}
-	snprintf(trail + n, sizeof(trail) - n, what ? " %s%d" : " -", names[what], i);
+	if (what)
+		trail_add(" %s%d", names[what], i);
+	else
+		trail_add(" -");
 }
 
 /* The world is another one afterwards. */
