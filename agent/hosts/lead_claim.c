@@ -323,23 +323,23 @@ static enum tenure_found found(int64_t revision, bool known)
 	return known ? TENURE_KNOWN : revision ? TENURE_OTHER : TENURE_NONE;
 }
 
-static enum tenure_verdict regain_judge(struct lead *l, const struct lead_entry *state)
+static enum tenure_verdict regain_check(struct lead *l, const struct lead_entry *state)
 {
 	const struct lead_entry *lead = &l->seen[LEAD_KEY];
 	/* A write that was not answered may have happened. */
 	bool wrote = json_get_int(state->value, "term", 0) == l->term &&
 		     !strcmp(json_get_string(state->value, "head", ""),
 			     supervisor_options(l->hosts->sv)->run);
-	struct tenure_look look = {
+	struct tenure_keys keys = {
 		.lead = lead->revision <= l->gone ? TENURE_NONE
 			: is_own(l, lead)	  ? TENURE_KNOWN
 						  : TENURE_OTHER,
 		.state = found(state->revision, wrote || state->revision == l->state_revision),
 		.run = found(l->old_run, l->old_run == l->seen[LEAD_RUN].revision),
-		.asks = head_tell_missing(l->hosts->head),
+		.waits = head_tell_missing(l->hosts->head),
 	};
 
-	return tenure_judge(&look);
+	return tenure_check(&keys);
 }
 
 bool lead_is_own(struct lead *l, const struct etcd_answer *a)
@@ -353,7 +353,7 @@ bool lead_is_own(struct lead *l, const struct etcd_answer *a)
 		return false; /* no memory: another try will tell */
 	l->old_state = state.revision;
 	l->old_run = run->n ? run->entries[0].mod_revision : 0;
-	verdict = regain_judge(l, &state);
+	verdict = regain_check(l, &state);
 	lead_entry_fini(&state);
 	if (verdict == TENURE_LEADS) {
 		l->revision = l->seen[LEAD_KEY].revision;
@@ -362,7 +362,7 @@ bool lead_is_own(struct lead *l, const struct etcd_answer *a)
 			l->group_lease = run->entries[0].lease;
 		return true;
 	}
-	l->anew |= verdict == TENURE_ANEW;
+	l->anew |= verdict == TENURE_RECLAIM_ALL;
 	if (verdict == TENURE_OVER || l->removing)
 		regain_lost(l);
 	else if (!l->regains)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The kernel logs a trap (SIGSEGV and others) and errors of GPUs (NVIDIA calls them Xid). */
 #include "agent/resources/private.h"
 
 #include <signal.h>

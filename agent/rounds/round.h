@@ -4,8 +4,8 @@
 /*
  * The head of a group of several hosts: it decides which hosts are members, which of them form a
  * round with which ranks, and when that round starts and stops. Pure: no I/O, no clock; times are
- * milliseconds of CLOCK_BOOTTIME of the head's host. The caller reports what came and what was
- * decided elsewhere (verdict, restarts and their backoff), then carries out the orders, in order.
+ * milliseconds of CLOCK_BOOTTIME of the head's host. The caller reports messages and decisions
+ * made elsewhere (verdict, restarts and their backoff), then carries out the orders, in order.
  *
  * No worker lives in two rounds: START goes to all hosts of a round after all were prepared, and no
  * host gets ranks of the next round before all have said that their workers are dead, or are gone.

@@ -28,15 +28,15 @@ void tenure_gone(struct tenure *t, uint64_t now_ms)
 	t->kept_ms = min_ms(t->kept_ms, now_ms);
 }
 
-enum tenure_verdict tenure_judge(const struct tenure_look *l)
+enum tenure_verdict tenure_check(const struct tenure_keys *keys)
 {
-	if (l->lead != TENURE_NONE)
-		return l->lead == TENURE_KNOWN ? TENURE_LEADS : TENURE_OVER;
-	if (l->state == TENURE_OTHER || l->run == TENURE_OTHER)
+	if (keys->lead != TENURE_NONE)
+		return keys->lead == TENURE_KNOWN ? TENURE_LEADS : TENURE_OVER;
+	if (keys->state == TENURE_OTHER || keys->run == TENURE_OTHER)
 		return TENURE_OVER;
-	if (l->state == TENURE_KNOWN && l->run == TENURE_KNOWN)
-		return TENURE_AGAIN;
-	return l->asks ? TENURE_OVER : TENURE_ANEW;
+	if (keys->state == TENURE_KNOWN && keys->run == TENURE_KNOWN)
+		return TENURE_RECLAIM;
+	return keys->waits ? TENURE_OVER : TENURE_RECLAIM_ALL;
 }
 
 bool tenure_confirmed(const struct tenure *t, uint64_t now_ms)

@@ -53,21 +53,21 @@ void tenure_gone(struct tenure *t, uint64_t now_ms);
 
 /* A key in the store, as the head finds it: its own value, none, or another host's. */
 enum tenure_found { TENURE_KNOWN, TENURE_NONE, TENURE_OTHER };
-struct tenure_look {
+struct tenure_keys {
 	enum tenure_found lead, state, run; /* run: the secret and the settings of the group */
-	bool asks; /* it waits for hosts of the last round, and has told the operator which key to
-		      remove if they are dead */
+	bool waits; /* for hosts of the last round; the operator was told which key to remove if
+		       they are dead */
 };
 
 enum tenure_verdict {
-	TENURE_LEADS, /* the lead is its own */
-	TENURE_AGAIN, /* it may write the lead again, if nothing changes meanwhile */
-	TENURE_ANEW,  /* it may write the lead and its other keys again, if nothing changes */
-	TENURE_OVER,  /* another host leads, or has led since */
+	TENURE_LEADS,	    /* the lead is its own */
+	TENURE_RECLAIM,	    /* it may write the lead again, if nothing changes meanwhile */
+	TENURE_RECLAIM_ALL, /* it may write the lead and its other keys again, if nothing changes */
+	TENURE_OVER,	    /* another host leads, or has led since */
 };
-/* Whether a head that finds this may lead on. Without the lead in the store, another host may be
- * about to claim it: the store lets one of them. */
-enum tenure_verdict tenure_judge(const struct tenure_look *l);
+/* Whether a head that finds these keys may lead on. Without the lead in the store, another host may
+ * be about to claim it: the store lets one of them. */
+enum tenure_verdict tenure_check(const struct tenure_keys *keys);
 
 /* Whether the store confirms the lead, so that the head may let hosts in. */
 bool tenure_confirmed(const struct tenure *t, uint64_t now_ms);

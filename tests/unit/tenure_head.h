@@ -400,7 +400,7 @@ static void head_records(struct whost *a)
 			.state = h->record });
 }
 
-static enum tenure_verdict head_judges(
+static enum tenure_verdict head_checks_keys(
 	const struct whost *a, const struct lead_key *lead, const struct state_key *found)
 {
 	const struct head *h = &a->h;
@@ -408,7 +408,7 @@ static enum tenure_verdict head_judges(
 	/* A state that this head wrote, or that it began with. */
 	bool known = found->rev == h->state.rev ||
 		     (found->rev && h->unsure && found->head == host_index(a));
-	struct tenure_look look = {
+	struct tenure_keys keys = {
 		.lead = lead->rev <= h->gone_rev ? TENURE_NONE
 			: own			 ? TENURE_KNOWN
 						 : TENURE_OTHER,
@@ -417,7 +417,7 @@ static enum tenure_verdict head_judges(
 				      : TENURE_NONE,
 	};
 
-	return tenure_judge(&look);
+	return tenure_check(&keys);
 }
 
 /* The last round of each host that may be there yet. */
@@ -460,14 +460,14 @@ static void head_reclaims(struct whost *a, const struct state_key *found, bool r
 static bool head_is_lead(
 	struct whost *a, const struct lead_key *lead, const struct state_key *found)
 {
-	enum tenure_verdict verdict = head_judges(a, lead, found);
+	enum tenure_verdict verdict = head_checks_keys(a, lead, found);
 
 	if (verdict == TENURE_OVER)
 		tenure_lost(&a->h.tenure);
 	else if (verdict == TENURE_LEADS)
 		a->h.lead_rev = lead->rev;
 	else
-		head_reclaims(a, found, verdict == TENURE_ANEW);
+		head_reclaims(a, found, verdict == TENURE_RECLAIM_ALL);
 	return verdict == TENURE_LEADS;
 }
 

@@ -59,21 +59,21 @@ END_TEST
 START_TEST(a_head_leads_on_where_no_other_has_led)
 {
 	static const struct {
-		struct tenure_look look;
+		struct tenure_keys keys;
 		enum tenure_verdict verdict;
 	} rows[] = {
 		{ { TENURE_KNOWN, TENURE_OTHER, TENURE_OTHER, true }, TENURE_LEADS },
 		{ { TENURE_OTHER, TENURE_KNOWN, TENURE_KNOWN, false }, TENURE_OVER },
-		{ { TENURE_NONE, TENURE_KNOWN, TENURE_KNOWN, true }, TENURE_AGAIN },
-		{ { TENURE_NONE, TENURE_NONE, TENURE_KNOWN, false }, TENURE_ANEW },
-		{ { TENURE_NONE, TENURE_KNOWN, TENURE_NONE, false }, TENURE_ANEW },
+		{ { TENURE_NONE, TENURE_KNOWN, TENURE_KNOWN, true }, TENURE_RECLAIM },
+		{ { TENURE_NONE, TENURE_NONE, TENURE_KNOWN, false }, TENURE_RECLAIM_ALL },
+		{ { TENURE_NONE, TENURE_KNOWN, TENURE_NONE, false }, TENURE_RECLAIM_ALL },
 		{ { TENURE_NONE, TENURE_NONE, TENURE_NONE, true }, TENURE_OVER },
 		{ { TENURE_NONE, TENURE_OTHER, TENURE_KNOWN, false }, TENURE_OVER },
 		{ { TENURE_NONE, TENURE_NONE, TENURE_OTHER, false }, TENURE_OVER },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		ck_assert_int_eq(tenure_judge(&rows[i].look), rows[i].verdict);
+		ck_assert_int_eq(tenure_check(&rows[i].keys), rows[i].verdict);
 }
 END_TEST
 
