@@ -3,6 +3,7 @@ common_SRC := \
 	common/affinity/affinity.c \
 	common/affinity/cpus.c \
 	common/affinity/host_map.c \
+	common/base/array.c \
 	common/base/budget.c \
 	common/base/curl.c \
 	common/base/descriptors.c \

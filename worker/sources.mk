@@ -42,6 +42,7 @@ worker_SRC := \
 	worker/base/values.c \
 	worker/base/waiting.c \
 	worker/base/write_behind.c \
+	common/base/array.c \
 	common/base/error.c \
 	common/base/file.c \
 	common/base/hash_chain.c \

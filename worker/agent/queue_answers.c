@@ -3,6 +3,7 @@
 #include "worker/base/message.h"
 #include "worker/base/values.h"
 
+#include "common/base/array.h"
 #include "common/varlink/queue_limits.h"
 
 #include <errno.h>
@@ -90,7 +91,7 @@ static int outcome_keep(char *at, struct elasticd_queue_outcome *o)
 
 static int outcomes_add(struct outcomes *into, char *at)
 {
-	int r = list_grow((void **)&into->list, &into->room, into->n + 1,
+	int r = array_reserve((void **)&into->list, &into->room, into->n + 1,
 		sizeof(struct elasticd_queue_outcome));
 
 	if (r < 0)
@@ -162,7 +163,7 @@ static int got_answers_keep(void *to)
 	if (!at || *at != '[')
 		return -EBADMSG;
 	while (r == 0 && answer_element(&at, &one)) {
-		r = list_grow((void **)&t->list, &t->room, t->n + 1,
+		r = array_reserve((void **)&t->list, &t->room, t->n + 1,
 			sizeof(struct elasticd_queue_answer));
 		if (r == 0)
 			r = worker_answer_keep(one.at, &t->list[t->n++]);

@@ -14,6 +14,7 @@
 #include "worker/base/values.h"
 #include "worker/base/waiting.h"
 
+#include "common/base/array.h"
 #include "common/base/status.h"
 
 #include <errno.h>
@@ -85,8 +86,8 @@ static int resources_take(struct elasticd_queue_work *w, size_t *ret_n)
 
 		if (*one.at != '"')
 			return -EBADMSG;
-		if (list_grow((void **)&w->resources, &w->resources_room, n + 1, sizeof(char *)) <
-			0)
+		if (array_reserve(
+			    (void **)&w->resources, &w->resources_room, n + 1, sizeof(char *)) < 0)
 			return -ENOMEM;
 		w->resources[n++] = answer_in_place(&name);
 	}

@@ -93,20 +93,3 @@ void text_cut(char *to, size_t size, const char *from)
 	memcpy(to, from, len);
 	to[len] = '\0';
 }
-
-int list_grow(void **list, size_t *room, size_t n, size_t size)
-{
-	size_t grown = *room ? *room : 4;
-	void *p;
-
-	if (n <= *room)
-		return 0;
-	while (grown < n)
-		grown *= 2;
-	p = reallocarray(*list, grown, size);
-	if (!p)
-		return -ENOMEM;
-	*list = p;
-	*room = grown;
-	return 0;
-}

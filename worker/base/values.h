@@ -26,6 +26,3 @@ bool value_is_text(const char *value, size_t len);
 _must_check_ int value_copy(const char *text, size_t len, void **ret, size_t *ret_len);
 /* The value of an Entry or a Change, owned, with a NUL behind it. 0, -EBADMSG or -ENOMEM. */
 _must_check_ int value_take(const json_t *entry, void **ret, size_t *ret_len);
-
-/* Grows an array to room for n elements of size bytes. 0 or -ENOMEM. */
-_must_check_ int list_grow(void **list, size_t *room, size_t n, size_t size);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/queue/journal/codec.h"
+#include "common/base/array.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -18,8 +19,6 @@ enum part {
 	PART_ERROR = 64,
 	PART_FLAG = 128,
 };
-
-enum { ROOM_FIRST = 4096 };
 
 /* --- checksum -----------------------------------------------------------------------------------
  */
@@ -149,23 +148,6 @@ static size_t content_most(const struct queue_record *r, const char *worker)
 	return n;
 }
 
-static int make_room(struct journal_buffer *b, size_t n)
-{
-	size_t room = b->room ? b->room : ROOM_FIRST;
-	char *grown;
-
-	while (room - b->len < n)
-		room *= 2;
-	if (room == b->room)
-		return 0;
-	grown = realloc(b->data, room);
-	if (!grown)
-		return -ENOMEM;
-	b->data = grown;
-	b->room = room;
-	return 0;
-}
-
 static void put_content(struct journal_buffer *b, const struct queue_record *r, const char *worker)
 {
 	unsigned parts = parts_of(r, worker);
@@ -207,7 +189,7 @@ int journal_encode(struct journal_buffer *b, const struct queue_record *r, const
 
 	if (most > JOURNAL_CONTENT_MAX || r->n_needs > QUEUE_NEEDS_MAX)
 		return -E2BIG;
-	k = make_room(b, JOURNAL_FRAME_BYTES + most);
+	k = array_reserve((void **)&b->data, &b->room, b->len + JOURNAL_FRAME_BYTES + most, 1);
 	if (k < 0)
 		return k;
 	b->len += JOURNAL_FRAME_BYTES;

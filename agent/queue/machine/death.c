@@ -6,6 +6,7 @@
  * its end may still arrive, so only a new connection or an answer to a later lease is proof.
  */
 #include "agent/queue/machine/private.h"
+#include "common/base/array.h"
 
 bool queue_deaths_reached(const struct queues *q, const struct queue_task *t)
 {
@@ -56,19 +57,9 @@ static bool is_dropped(const struct queue_worker *k, int64_t task)
  * worker that may have been dead. */
 static bool has_room(const struct queues *q, struct queue_worker *k)
 {
-	size_t cap = k->cap_dropped ? k->cap_dropped * 2 : 4;
-	int64_t *p;
-
-	if (q->opt.slots > 0 && k->n_dropped >= (size_t)q->opt.slots)
-		return false;
-	if (k->n_dropped < k->cap_dropped)
-		return true;
-	p = realloc(k->dropped, cap * sizeof(*p));
-	if (!p)
-		return false;
-	k->dropped = p;
-	k->cap_dropped = cap;
-	return true;
+	return !(q->opt.slots > 0 && k->n_dropped >= (size_t)q->opt.slots) &&
+	       array_reserve((void **)&k->dropped, &k->cap_dropped, k->n_dropped + 1,
+		       sizeof(*k->dropped)) == 0;
 }
 
 void queue_dropped(struct queues *q, const struct queue_lease *l)

@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Heaps: of nodes by their keys, the least first. */
 #include "agent/queue/machine/private.h"
+#include "common/base/array.h"
 
 int queue_heap_reserve(struct queue_heap *h)
 {
-	size_t cap = h->cap ? h->cap * 2 : 4;
-	void *p;
-
-	if (h->reserved == h->cap) {
-		p = realloc(h->nodes, cap * sizeof(struct queue_heap_node *));
-		if (!p)
-			return -ENOMEM;
-		h->nodes = p;
-		h->cap = cap;
-	}
+	if (array_reserve((void **)&h->nodes, &h->cap, h->reserved + 1, sizeof(void *)) < 0)
+		return -ENOMEM;
 	h->reserved++;
 	return 0;
 }

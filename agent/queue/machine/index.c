@@ -4,6 +4,7 @@
  * in pages, in an array that grows at its end and shrinks at its beginning.
  */
 #include "agent/queue/machine/private.h"
+#include "common/base/array.h"
 
 struct queue_page {
 	size_t used;
@@ -43,22 +44,12 @@ static struct queue_page *page_find(const struct queue_index *x, uint64_t number
 
 static int index_grow(struct queue_index *x, size_t *at)
 {
-	if (x->first + x->n < x->cap)
-		return 0;
-	if (x->first > x->cap / 2) {
+	if (x->first + x->n == x->cap && x->first > x->cap / 2) {
 		memmove(x->slots, x->slots + x->first, x->n * sizeof(*x->slots));
 		*at -= x->first;
 		x->first = 0;
-	} else {
-		size_t cap = x->cap ? x->cap * 2 : 16;
-		void *p = realloc(x->slots, cap * sizeof(*x->slots));
-
-		if (!p)
-			return -ENOMEM;
-		x->slots = p;
-		x->cap = cap;
 	}
-	return 0;
+	return array_reserve((void **)&x->slots, &x->cap, x->first + x->n + 1, sizeof(*x->slots));
 }
 
 int queue_index_set(struct queue_index *x, int64_t id, void *p)

@@ -2,6 +2,7 @@
 /* Queues by name, the sets of resources that tasks need, and lanes: the tasks of one queue with the
  * same set. */
 #include "agent/queue/machine/private.h"
+#include "common/base/array.h"
 
 struct queue *queue_find(const struct queues *q, const char *name)
 {
@@ -167,29 +168,15 @@ void queue_set_drop(struct queues *q, struct queue_set *s)
 /* Finds a free number, from the last one given on. */
 static int lane_free_number(struct queues *q, size_t *ret)
 {
-	size_t cap = q->cap_lanes ? q->cap_lanes * 2 : 8;
-	void *p;
+	size_t old = q->cap_lanes;
 
-	for (size_t i = 0; i < q->cap_lanes; i++) {
-		size_t at = (q->free_lane + i) % q->cap_lanes;
-
-		if (!q->lanes[at]) {
-			*ret = at;
-			q->free_lane = at + 1;
-			return 0;
-		}
-		if (q->n_lanes == q->cap_lanes)
-			break;
-	}
-	if (cap > QUEUE_LANES_MAX)
-		cap = QUEUE_LANES_MAX;
-	p = cap > q->cap_lanes ? realloc(q->lanes, cap * sizeof(*q->lanes)) : NULL;
-	if (!p)
+	if (q->n_lanes == QUEUE_LANES_MAX || array_reserve((void **)&q->lanes, &q->cap_lanes,
+						     q->n_lanes + 1, sizeof(void *)) < 0)
 		return -ENOMEM;
-	q->lanes = p;
-	memset(q->lanes + q->cap_lanes, 0, (cap - q->cap_lanes) * sizeof(*q->lanes));
-	*ret = q->cap_lanes;
-	q->cap_lanes = cap;
+	memset(q->lanes + old, 0, (q->cap_lanes - old) * sizeof(*q->lanes));
+	while (q->lanes[q->free_lane % q->cap_lanes])
+		q->free_lane++;
+	*ret = q->free_lane++ % q->cap_lanes;
 	return 0;
 }
 
