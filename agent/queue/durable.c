@@ -5,7 +5,6 @@
  */
 #include "agent/queue/journal/journal.h"
 #include "agent/queue/private.h"
-#include "common/base/log.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -42,11 +41,16 @@ static void journal_on_event(void *arg, const char *event, const char *text)
 	dispatch_event(arg, event, text);
 }
 
+const char *dispatch_journal_dir(const struct dispatch *d)
+{
+	return d->elected ? supervisor_dir(d->sv) : supervisor_options(d->sv)->state_dir;
+}
+
 int dispatch_journal_open(struct dispatch *d, struct error *err)
 {
 	const struct journal_options opt = {
 		.loop = supervisor_loop(d->sv),
-		.dir = d->elected ? supervisor_dir(d->sv) : supervisor_options(d->sv)->state_dir,
+		.dir = dispatch_journal_dir(d),
 		.q = d->q,
 		.worker_name = journal_name_of,
 		.worker_number = journal_number_of,
@@ -55,12 +59,7 @@ int dispatch_journal_open(struct dispatch *d, struct error *err)
 		.arg = d,
 	};
 
-	if (!supervisor_spec(d->sv)->queue.durable)
-		return 0;
-	if (opt.dir)
-		return journal_new(&opt, &d->journal, err);
-	log_notice("queue.durable has no effect: this run has no record");
-	return 0;
+	return d->durable ? journal_new(&opt, &d->journal, err) : 0;
 }
 
 static void journal_commit_deferred(void *arg)

@@ -142,7 +142,9 @@ void dispatch_run_soon(struct dispatch *d);
 /* Adds an event of the group to the run's events. */
 void dispatch_event(const struct dispatch *d, const char *event, const char *text);
 
-/* durable.c: all but the first do nothing without a journal. */
+/* durable.c: functions about the journal do nothing where there is none. */
+/* The directory of the journal's file; NULL: there is no place for it. */
+const char *dispatch_journal_dir(const struct dispatch *d);
 _must_check_ int dispatch_journal_open(struct dispatch *d, struct error *err);
 void dispatch_journal_close(struct dispatch *d);
 void dispatch_journal_add(struct dispatch *d, const struct queue_record *r);

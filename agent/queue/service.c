@@ -112,11 +112,11 @@ static int dispatch_new(struct supervisor *sv, struct error *err)
 	for (int i = 0; i < 2; i++)
 		d->endpoints[i] = (struct dispatch_endpoint){ .d = d, .workers = i };
 	dispatch_group_options(sv, &d->options);
-	d->durable = supervisor_spec(sv)->queue.durable &&
-		     (d->elected ? supervisor_dir(sv) : supervisor_options(sv)->state_dir);
+	d->durable = supervisor_spec(sv)->queue.durable && dispatch_journal_dir(d);
 	d->options.journal = d->durable;
-	if (d->elected && supervisor_spec(sv)->queue.durable && !d->durable)
-		log_notice("queue.durable has no effect: this run has no record, and no logs");
+	if (supervisor_spec(sv)->queue.durable && !d->durable)
+		log_notice("queue.durable has no effect: this run has no record%s",
+			d->elected ? ", and no logs" : "");
 	r = queues_new(&d->options, &d->q);
 	if (r == 0)
 		r = loop_timer_new(supervisor_loop(sv), on_timer, d, &d->timer);

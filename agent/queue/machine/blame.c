@@ -86,7 +86,7 @@ static unsigned blame_count(const struct queues *q, struct queue_blame *b, uint6
 	return b->n;
 }
 
-int queue_blame(struct queues *q, struct queue_task *t, const char *blame, uint64_t now_ms)
+int queue_absorb(struct queues *q, struct queue_task *t, const char *blame, uint64_t now_ms)
 {
 	struct queue_blame *b;
 

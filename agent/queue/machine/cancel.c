@@ -31,13 +31,13 @@ static size_t queue_cancel_all(
 		n += !lease->cancelled;
 		queue_lease_cancel(q, lease, QUEUE_CANCELLED, queue_err_ref(err), now_ms);
 	}
-	queue_dirty(q, of);
+	queue_changed(q, of);
 	return n;
 }
 
 /* --- the first error */
 
-void queue_error(struct queues *q, struct queue *of, struct queue_err *err, uint64_t now_ms)
+void queue_set_error(struct queues *q, struct queue *of, struct queue_err *err, uint64_t now_ms)
 {
 	struct queue_link *l, *tmp;
 	struct queue_err *why;
@@ -65,7 +65,7 @@ void queue_error(struct queues *q, struct queue *of, struct queue_err *err, uint
 	queue_err_unref(why);
 }
 
-bool queue_is_first(const struct queues *q, const struct queue_task *t)
+bool queue_task_sets_error(const struct queues *q, const struct queue_task *t)
 {
 	const struct queue *of = queue_lane_of(q, t)->of;
 
@@ -75,7 +75,7 @@ bool queue_is_first(const struct queues *q, const struct queue_task *t)
 void queue_task_fail(struct queues *q, struct queue_task *t, struct queue_err *err, uint64_t now_ms)
 {
 	struct queue *of = queue_lane_of(q, t)->of;
-	bool first = queue_is_first(q, t);
+	bool first = queue_task_sets_error(q, t);
 
 	t->raised = first;
 	queue_note(q, QUEUE_REC_FAIL, (int64_t)t->id, NULL);
@@ -84,7 +84,7 @@ void queue_task_fail(struct queues *q, struct queue_task *t, struct queue_err *e
 			"task %lld failed: %s", (long long)t->id, err->message);
 	queue_task_over(q, t, QUEUE_FAILED, NULL, queue_err_ref(err), now_ms);
 	if (first)
-		queue_error(q, of, err, now_ms);
+		queue_set_error(q, of, err, now_ms);
 	queue_err_unref(err);
 }
 
@@ -249,7 +249,7 @@ void queue_abandon(struct queues *q, struct queue *of, uint64_t now_ms)
 	queue_err_unref(err);
 	drop_error(q, of);
 	queue_loss_told(q, of);
-	queue_dirty(q, of);
+	queue_changed(q, of);
 }
 
 void queue_unkeep(struct queues *q, const char *queue, uint64_t now_ms)
@@ -265,13 +265,13 @@ void queue_unkeep(struct queues *q, const char *queue, uint64_t now_ms)
 	queue_abandon(q, of, now_ms);
 	of->keepers = 0;
 	of->put_back = 0; /* no client knows its name any more */
-	queue_dirty(q, of);
+	queue_changed(q, of);
 	queue_settle(q, now_ms);
 }
 
 /* --- all queues */
 
-void queue_lose(struct queues *q, struct queue *of, struct queue_err *err, int exit_code)
+void queue_set_loss(struct queues *q, struct queue *of, struct queue_err *err, int exit_code)
 {
 	if (of->loss)
 		return;
@@ -288,7 +288,7 @@ void queue_loss_told(struct queues *q, struct queue *of)
 	queue_note(q, QUEUE_REC_LOSS_TOLD, -1, of->name);
 	queue_err_unref(of->loss);
 	of->loss = NULL;
-	queue_dirty(q, of);
+	queue_changed(q, of);
 }
 
 static bool outside_waits(const struct queue *of)
@@ -316,7 +316,7 @@ void queue_fail_all(struct queues *q, const struct queue_error *e, int exit_code
 		if (outside_waits(of))
 			queue_loss_told(q, of);
 		else if (of->outside && (of->error || queue_live(of->n)))
-			queue_lose(q, of, q->failed, exit_code);
+			queue_set_loss(q, of, q->failed, exit_code);
 	}
 	/* Before the tasks end, since fetches would otherwise see only that. */
 	LINK_FOREACH(l, tmp, &q->fetches)
@@ -331,7 +331,7 @@ void queue_fail_all(struct queues *q, const struct queue_error *e, int exit_code
 		queue_cancel_all(q, of, q->failed, now_ms);
 		LINK_FOREACH(m, tmp2, &of->waits)
 		{
-			queue_raise(q, container_of(m, struct queue_wait, link), q->failed);
+			queue_wait_raise(q, container_of(m, struct queue_wait, link), q->failed);
 		}
 	}
 	queue_settle(q, now_ms);

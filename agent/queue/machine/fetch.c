@@ -83,7 +83,7 @@ void queue_fetch_raise(struct queues *q, struct queue_wait *w)
 		if (t)
 			queue_loss_told(q, queue_lane_of(q, t)->of);
 	}
-	queue_raise(q, w, q->failed);
+	queue_wait_raise(q, w, q->failed);
 }
 
 void queue_fetch(struct queues *q, struct queue_wait *w, const int64_t *ids, size_t n, bool any,

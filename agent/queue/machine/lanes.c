@@ -38,7 +38,7 @@ static void queue_free(struct queues *q, struct queue *of)
 		queue_lane_put(q, LINK_FIRST(&of->lanes, struct queue_lane, link));
 	chain_remove(&q->by_name, &of->by_name);
 	link_del(&of->all);
-	link_del(&of->dirty);
+	link_del(&of->changed);
 	queue_err_unref(of->error);
 	queue_err_unref(of->loss);
 	free(of);
@@ -93,10 +93,10 @@ struct queue *queue_get(struct queues *q, const char *name, enum status *ret)
 	return of;
 }
 
-void queue_dirty(struct queues *q, struct queue *of)
+void queue_changed(struct queues *q, struct queue *of)
 {
-	if (!link_in(&of->dirty))
-		link_add(&q->dirty, &of->dirty);
+	if (!link_in(&of->changed))
+		link_add(&q->changed, &of->changed);
 }
 
 /* --- sets */

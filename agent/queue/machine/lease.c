@@ -82,7 +82,7 @@ void queue_lease_fail(
 {
 	struct queue_task *t = l->task;
 	struct queue *of = queue_lane_of(q, t)->of;
-	bool first = queue_is_first(q, t);
+	bool first = queue_task_sets_error(q, t);
 
 	t->raised = first;
 	queue_note(q, QUEUE_REC_FAIL, (int64_t)t->id, NULL);
@@ -90,7 +90,7 @@ void queue_lease_fail(
 	if (first) {
 		queue_event_add(q, QUEUE_ORDER_EVENT, "task-failed", l->worker->number,
 			"task %lld failed: %s", (long long)t->id, err->message);
-		queue_error(q, of, err, now_ms);
+		queue_set_error(q, of, err, now_ms);
 	}
 	queue_err_unref(err);
 }
@@ -316,7 +316,7 @@ enum status queue_fail(struct queues *q, void *holder, int64_t lease, const stru
 	}
 	err = failure_err(q, k, t, f);
 	if (err && t && f->retryable)
-		absorbed = queue_blame(q, t, f->blame, now_ms);
+		absorbed = queue_absorb(q, t, f->blame, now_ms);
 	if (!err || absorbed < 0 || (l->kind == QUEUE_ITEM_INIT && !init_failed(q, k, err))) {
 		queue_err_unref(err);
 		return STATUS_RESOURCE_EXHAUSTED;

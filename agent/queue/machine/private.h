@@ -243,7 +243,7 @@ struct queue_lane {
 
 struct queue {
 	struct chain_node by_name;
-	struct queue_link all, dirty;
+	struct queue_link all, changed;
 	struct queue_link lanes, leases, waits;
 	struct queue_list over;
 	size_t n[QUEUE_N_STATES], bytes, keepers, n_joins, n_waiting;
@@ -350,8 +350,8 @@ struct queues {
 	int64_t next_task, next_lease;
 	uint64_t next_seq, next_order;
 	struct queue_index tasks, leases;
-	struct chain by_name;	      /* queues */
-	struct queue_link all, dirty; /* queues */
+	struct chain by_name;		/* queues */
+	struct queue_link all, changed; /* queues */
 	struct queue_lane **lanes;
 	size_t n_lanes, cap_lanes, free_lane;
 	struct queue_set *sets;
@@ -404,7 +404,7 @@ void queue_watch_end(struct queue_watch *watches, size_t n);
 struct queue *queue_find(const struct queues *q, const char *name);
 /* NULL: no memory, or too many queues (*ret says which). */
 struct queue *queue_get(struct queues *q, const char *name, enum status *ret);
-void queue_dirty(struct queues *q, struct queue *of);
+void queue_changed(struct queues *q, struct queue *of);
 /* Frees the queue if nothing of it is left. */
 void queue_forget(struct queues *q, struct queue *of);
 enum status queue_set_find(struct queues *q, const char *const *needs, size_t n,
@@ -461,7 +461,7 @@ void queue_submit_late(struct queues *q, struct queue_wait *w);
 /* Its queue has failed, and this exempt submit waits: ends it at once. */
 void queue_submit_exempt(struct queues *q, struct queue_wait *w);
 /* Ends it with its queue's error, which is borrowed. */
-void queue_raise(struct queues *q, struct queue_wait *w, struct queue_err *e);
+void queue_wait_raise(struct queues *q, struct queue_wait *w, struct queue_err *e);
 
 /* fetch.c */
 /* False: there is no such task, or it was released before. */
@@ -474,14 +474,14 @@ void queue_watchers_over(struct queues *q, struct queue_task *t);
 
 /* cancel.c */
 /* True when t's failure would be the error of its queue. */
-bool queue_is_first(const struct queues *q, const struct queue_task *t);
+bool queue_task_sets_error(const struct queues *q, const struct queue_task *t);
 /* Fails a task that is queued, or whose lease has ended. Takes err. */
 void queue_task_fail(
 	struct queues *q, struct queue_task *t, struct queue_err *err, uint64_t now_ms);
 /* Sets the first error of a queue; later ones are ignored. err is borrowed. */
-void queue_error(struct queues *q, struct queue *of, struct queue_err *err, uint64_t now_ms);
+void queue_set_error(struct queues *q, struct queue *of, struct queue_err *err, uint64_t now_ms);
 /* Notes that the queue's tasks were lost, to be reported. An earlier loss stays. */
-void queue_lose(struct queues *q, struct queue *of, struct queue_err *err, int exit_code);
+void queue_set_loss(struct queues *q, struct queue *of, struct queue_err *err, int exit_code);
 /* The loss was reported, or no client is left to report it to. of may be NULL. */
 void queue_loss_told(struct queues *q, struct queue *of);
 /* Cancels and releases all its tasks: their coordinator is gone. queue_settle() follows. */
@@ -530,7 +530,7 @@ void queue_drops_end(struct queues *q, struct queue_worker *k, const char *why, 
 
 /* blame.c */
 /* Returns 1 when the failure is absorbed, 0, or -ENOMEM. */
-int queue_blame(struct queues *q, struct queue_task *t, const char *blame, uint64_t now_ms);
+int queue_absorb(struct queues *q, struct queue_task *t, const char *blame, uint64_t now_ms);
 void queue_blames_fini(struct queues *q);
 
 /* resource.c */

@@ -16,7 +16,7 @@ int queues_new(const struct queue_options *opt, struct queues **ret)
 	q->next_task = q->next_lease = opt->first_task > 0 ? opt->first_task : 1;
 	q->quiet_ms = q->alone_ms = UINT64_MAX;
 	link_init(&q->all);
-	link_init(&q->dirty);
+	link_init(&q->changed);
 	link_init(&q->room);
 	link_init(&q->fetches);
 	link_init(&q->cancels);
@@ -134,7 +134,7 @@ static void wait_take_out(struct queues *q, struct queue_wait *w)
 			of->n_waiting--;
 			q->n_waiting--;
 		}
-		queue_dirty(q, of);
+		queue_changed(q, of);
 		break;
 	case QUEUE_WAIT_WORK:
 		queue_work_unpark(q, w);
@@ -276,9 +276,9 @@ void queue_settle(struct queues *q, uint64_t now_ms)
 		queue_submits_go_on(q, now_ms);
 		if (q->hopeless_due)
 			queue_fail_hopeless(q, now_ms);
-		of = LINK_FIRST(&q->dirty, struct queue, dirty);
+		of = LINK_FIRST(&q->changed, struct queue, changed);
 		if (of) {
-			link_del(&of->dirty);
+			link_del(&of->changed);
 			queue_waits_go_on(q, of);
 		}
 	} while (of);
@@ -398,7 +398,7 @@ static void fail_without_workers(struct queues *q, uint64_t now_ms)
 		struct queue *of = container_of(l, struct queue, all);
 
 		if (queue_live(of->n))
-			queue_error(q, of, e, now_ms);
+			queue_set_error(q, of, e, now_ms);
 	}
 	queue_err_unref(e);
 }

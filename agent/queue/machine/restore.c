@@ -26,7 +26,7 @@ static int restore_submit(struct queues *q, const struct queue_record *r)
 	t = lane ? queue_task_new(q, lane, r->task, &n) : NULL;
 	if (!t) {
 		if (of)
-			queue_dirty(q, of);
+			queue_changed(q, of);
 		return -ENOMEM;
 	}
 	if (q->next_task <= r->task)
@@ -61,7 +61,7 @@ static int restore_over(struct queues *q, struct queue_task *t, const struct que
 	queue_err_ref(err);
 	queue_task_over(q, t, state, value, err, 0);
 	if (raised)
-		queue_error(q, of, err, 0);
+		queue_set_error(q, of, err, 0);
 	queue_err_unref(err);
 	return 0;
 }
@@ -111,7 +111,7 @@ static int restore_queue_error(struct queues *q, const struct queue_record *r,
 	*ret_queue = queue_get(q, r->queue, &s);
 	if (!*ret_queue)
 		return -ENOMEM;
-	queue_dirty(q, *ret_queue);
+	queue_changed(q, *ret_queue);
 	*ret_err = queue_err_copy(&r->error);
 	return *ret_err ? 0 : -ENOMEM;
 }
@@ -124,7 +124,7 @@ static int restore_error(struct queues *q, const struct queue_record *r)
 
 	if (k < 0)
 		return k;
-	queue_error(q, of, err, 0);
+	queue_set_error(q, of, err, 0);
 	queue_err_unref(err);
 	return 0;
 }
@@ -137,7 +137,7 @@ static int restore_loss(struct queues *q, const struct queue_record *r)
 
 	if (k < 0)
 		return k;
-	queue_lose(q, of, err, r->number < 0 || r->number > 255 ? -1 : (int)r->number);
+	queue_set_loss(q, of, err, r->number < 0 || r->number > 255 ? -1 : (int)r->number);
 	queue_err_unref(err);
 	return 0;
 }
@@ -150,7 +150,7 @@ static int restore_raised(struct queues *q, const char *name)
 		return -EINVAL;
 	queue_err_unref(of->error);
 	of->error = NULL;
-	queue_dirty(q, of);
+	queue_changed(q, of);
 	return 0;
 }
 

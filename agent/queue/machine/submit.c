@@ -186,7 +186,7 @@ static bool wait_report_loss(struct queues *q, struct queue_wait *w, const char 
 	struct queue_err *e = q->failed ? q->failed : of && w->outside ? of->loss : NULL;
 
 	if (e) {
-		queue_raise(q, w, e);
+		queue_wait_raise(q, w, e);
 		if (e != q->failed)
 			w->exit_code = of->loss_exit_code;
 	}
@@ -253,7 +253,7 @@ void queue_submit(struct queues *q, struct queue_wait *w, const char *queue,
 	w->exempt = exempt;
 	of->n_waiting++;
 	q->n_waiting++;
-	queue_dirty(q, of);
+	queue_changed(q, of);
 	if (!is_held_up(of, w))
 		link_add(&q->room, &w->over);
 	else if (of->error && exempt && of->n[QUEUE_RUNNING])
@@ -289,7 +289,7 @@ static void join_begin(struct queues *q, struct queue_wait *w, const char *queue
 	}
 	wait_in(q, w, queue);
 	of->n_joins++;
-	queue_dirty(q, of);
+	queue_changed(q, of);
 	queue_settle(q, now_ms);
 	queue_wait_park(q, w, deadline_ms, now_ms);
 	queue_settle(q, now_ms);
@@ -307,7 +307,7 @@ void queue_done(struct queues *q, struct queue_wait *w, const char *queue, uint6
 	join_begin(q, w, queue, true, deadline_ms, now_ms);
 }
 
-void queue_raise(struct queues *q, struct queue_wait *w, struct queue_err *e)
+void queue_wait_raise(struct queues *q, struct queue_wait *w, struct queue_err *e)
 {
 	w->failed_queue = true;
 	w->error = queue_err_view(e);
@@ -328,7 +328,7 @@ static void raise_all(struct queues *q, struct queue *of, struct queue_err *e)
 
 	LINK_FOREACH(l, tmp, &of->waits)
 	{
-		queue_raise(q, container_of(l, struct queue_wait, link), e);
+		queue_wait_raise(q, container_of(l, struct queue_wait, link), e);
 	}
 }
 

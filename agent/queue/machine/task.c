@@ -188,7 +188,7 @@ void queue_task_over(struct queues *q, struct queue_task *t, enum queue_state st
 	q->quiet_ms = now_ms;
 	queue_watchers_over(q, t);
 	queue_task_trim(t);
-	queue_dirty(q, of);
+	queue_changed(q, of);
 	queue_task_forget(q, t);
 }
 
@@ -209,5 +209,5 @@ void queue_task_forget(struct queues *q, struct queue_task *t)
 	l->n--;
 	if (!l->n && l->set->mask)
 		queue_lane_put(q, l);
-	queue_dirty(q, of);
+	queue_changed(q, of);
 }
