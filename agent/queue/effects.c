@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TELL_WINDOW_MS = 10000, TELL_MAX = 100 };
+enum { EVENTS_WINDOW_MS = 10000, EVENTS_MAX = 100 };
 
 /* True when this event may be written. Tasks can be put back and fail thousands of times in a
  * second, and events must not fill the disk. */
@@ -16,15 +16,15 @@ static bool event_is_allowed(struct dispatch_group *g, const char *event)
 	struct supervisor *sv = g->d->sv;
 	uint64_t now = loop_now_ms();
 
-	if (now - g->tell_ms >= TELL_WINDOW_MS) {
-		if (g->told > TELL_MAX)
+	if (now - g->events_ms >= EVENTS_WINDOW_MS) {
+		if (g->n_events > EVENTS_MAX)
 			events_add(supervisor_events(sv), event, supervisor_attempt(sv), -1, NULL,
 				"%u more events of the work queue were left out",
-				g->told - TELL_MAX);
-		g->tell_ms = now;
-		g->told = 0;
+				g->n_events - EVENTS_MAX);
+		g->events_ms = now;
+		g->n_events = 0;
 	}
-	return ++g->told <= TELL_MAX;
+	return ++g->n_events <= EVENTS_MAX;
 }
 
 static void event_add(struct dispatch *d, const struct queue_order *order)

@@ -30,8 +30,8 @@ struct dispatch_group {
 	int save[DISPATCH_SAVED]; /* places of workers whose state is to be saved in this turn */
 	size_t n_save;
 	char save_why[512];
-	uint64_t tell_ms; /* when the present window of events began */
-	unsigned told;	  /* events in it, also those that were left out */
+	uint64_t events_ms; /* when the present window of events began */
+	unsigned n_events;  /* events in it, also those that were left out */
 	struct loop_timer *grace;
 };
 

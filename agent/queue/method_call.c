@@ -20,7 +20,6 @@ int dispatch_create_resource(struct varlink_call *call, const struct flat *p, vo
 {
 	struct dispatch_endpoint *endpoint = arg;
 	struct dispatch *d = endpoint->d;
-	struct dispatch_bytes b = dispatch_bytes_of(p, "payload");
 	const char *name = flat_text(p, "name", "");
 	_cleanup_free_ void *owned = NULL;
 	struct queue_bytes payload;
@@ -30,7 +29,7 @@ int dispatch_create_resource(struct varlink_call *call, const struct flat *p, vo
 
 	if (!dispatch_is_job(d, call, flat_text(p, "job", NULL)))
 		return 0;
-	r = dispatch_bytes(&b, &payload, &owned, &err);
+	r = dispatch_bytes(p, "payload", &payload, &owned, &err);
 	if (r < 0)
 		return dispatch_refuse(call, r, &err);
 	s = queue_resource_create(d->q, name, &payload, dispatch_now(d));
@@ -256,7 +255,6 @@ int dispatch_call_all(struct varlink_call *call, const struct flat *p, void *arg
 {
 	struct dispatch_endpoint *endpoint = arg;
 	struct dispatch *d = endpoint->d;
-	struct dispatch_bytes b = dispatch_bytes_of(p, "payload");
 	const json_t *list = flat_array(p, "workers");
 	_cleanup_free_ int *workers = NULL;
 	_cleanup_free_ void *owned = NULL;
@@ -269,7 +267,7 @@ int dispatch_call_all(struct varlink_call *call, const struct flat *p, void *arg
 	if (!dispatch_is_job(d, call, flat_text(p, "job", NULL)) ||
 		(list && named_workers(d, call, list, &workers) != 0))
 		return 0;
-	r = dispatch_bytes(&b, &payload, &owned, &err);
+	r = dispatch_bytes(p, "payload", &payload, &owned, &err);
 	if (r < 0)
 		return dispatch_refuse(call, r, &err);
 	x = dispatch_wait_new(d, call, answer_call);

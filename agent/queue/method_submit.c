@@ -159,7 +159,6 @@ int dispatch_submit(struct varlink_call *call, const struct flat *p, void *arg)
 {
 	struct dispatch_endpoint *endpoint = arg;
 	struct dispatch *d = endpoint->d;
-	struct dispatch_bytes b = dispatch_bytes_of(p, "payload");
 	const char *queue = flat_text(p, "queue", ""), *needs[QUEUE_NEEDS_MAX];
 	uint64_t repeat_key = dispatch_repeat_key(flat_int(p, "once", 0), queue);
 	_cleanup_free_ void *owned = NULL;
@@ -173,7 +172,7 @@ int dispatch_submit(struct varlink_call *call, const struct flat *p, void *arg)
 	if (!dispatch_is_job(d, call, flat_text(p, "job", NULL)) ||
 		dispatch_repeat_answer(d, call, repeat_key))
 		return 0;
-	r = dispatch_bytes(&b, &task.payload, &owned, &err);
+	r = dispatch_bytes(p, "payload", &task.payload, &owned, &err);
 	if (r < 0)
 		return dispatch_refuse(call, r, &err);
 	x = dispatch_wait_new(d, call, answer_one);
@@ -207,7 +206,6 @@ static void many_fini(struct many *m)
 
 static int parse_task(struct many *m, size_t i, const struct flat *p, struct error *err)
 {
-	struct dispatch_bytes b = dispatch_bytes_of(p, "payload");
 	struct queue_new *what = &m->tasks[i];
 	int r = needs_of(p, m->needs + m->n_needs, what, err);
 
@@ -217,7 +215,7 @@ static int parse_task(struct many *m, size_t i, const struct flat *p, struct err
 		return error_set(err, -EINVAL, "limit_ms: expected 1 to %" PRId64 ", got %" PRId64,
 			(int64_t)DURATION_MAX_MS, what->limit_ms);
 	m->n_needs += what->n_needs;
-	r = dispatch_bytes(&b, &what->payload, &m->owned[i], err);
+	r = dispatch_bytes(p, "payload", &what->payload, &m->owned[i], err);
 	if (r == 0)
 		m->bytes += what->payload.len;
 	return r;

@@ -92,7 +92,6 @@ int dispatch_finish(struct varlink_call *call, const struct flat *p, void *arg)
 {
 	struct dispatch_endpoint *endpoint = arg;
 	struct dispatch *d = endpoint->d;
-	struct dispatch_bytes b = dispatch_bytes_of(p, "value");
 	int64_t lease = flat_int(p, "lease", -1);
 	_cleanup_free_ void *owned = NULL;
 	struct queue_bytes value;
@@ -101,7 +100,7 @@ int dispatch_finish(struct varlink_call *call, const struct flat *p, void *arg)
 
 	if (!dispatch_is_worker(endpoint, call))
 		return 0;
-	r = dispatch_bytes(&b, &value, &owned, &err);
+	r = dispatch_bytes(p, "value", &value, &owned, &err);
 	if (r < 0)
 		return dispatch_refuse(call, r, &err);
 	return lease_ended(d, call,

@@ -69,49 +69,43 @@ int dispatch_ids(struct varlink_call *call, const json_t *list, int64_t **ret, s
 	return 0;
 }
 
-struct dispatch_bytes dispatch_bytes_of(const struct flat *p, const char *name)
+/* The bytes of the one that is there, of the two; no bytes where none is. */
+static int bytes_take(const struct flat_field *text, const struct flat_field *base64,
+	struct queue_bytes *ret, void **ret_owned, struct error *err)
 {
-	const struct flat_field *text = flat_get(p, name), *base64 = flat_get(p, "base64");
-	struct dispatch_bytes b = { .name = name, .format = flat_text(p, "format", "") };
+	int r;
 
-	if (text)
-		b.text = text->string, b.len = text->len;
-	if (base64)
-		b.base64 = base64->string, b.base64_len = base64->len;
-	return b;
+	if (text) {
+		ret->data = text->string;
+		ret->len = text->len;
+	}
+	if (!base64)
+		return 0;
+	r = base64_decode(base64->string, base64->len, ret_owned, &ret->len);
+	if (r == -EINVAL)
+		return error_set(err, r, "base64: expected base64 with padding and nothing else");
+	ret->data = *ret_owned;
+	return r;
 }
 
-int dispatch_bytes(const struct dispatch_bytes *b, struct queue_bytes *ret, void **ret_owned,
-	struct error *err)
+int dispatch_bytes(const struct flat *p, const char *name, struct queue_bytes *ret,
+	void **ret_owned, struct error *err)
 {
-	const char *name = b->base64 ? "base64" : b->name;
+	const struct flat_field *text = flat_get(p, name), *base64 = flat_get(p, "base64");
 	int r;
 
 	*ret_owned = NULL;
-	*ret = (struct queue_bytes){
-		.data = b->text ? b->text : "", .len = b->len, .format = b->format
-	};
-	if (b->text && b->base64)
-		return error_set(
-			err, -EINVAL, "%s, base64: expected one of them, got both", b->name);
-	if (strlen(b->format) > QUEUE_FORMAT_MAX)
+	*ret = (struct queue_bytes){ .data = "", .format = flat_text(p, "format", "") };
+	if (text && base64)
+		return error_set(err, -EINVAL, "%s, base64: expected one of them, got both", name);
+	if (strlen(ret->format) > QUEUE_FORMAT_MAX)
 		return error_set(err, -EINVAL, "format: expected at most %d bytes, got %zu",
-			QUEUE_FORMAT_MAX, strlen(b->format));
-	if (b->base64) {
-		r = base64_decode(b->base64, b->base64_len, ret_owned, &ret->len);
-		if (r == -EINVAL)
-			return error_set(
-				err, r, "base64: expected base64 with padding and nothing else");
-		if (r < 0)
-			return r;
-		ret->data = *ret_owned;
-	}
-	if (ret->len <= QUEUE_VALUE_MAX)
-		return 0;
-	free(*ret_owned);
-	*ret_owned = NULL;
-	return error_set(err, -EINVAL, "%s: expected at most %d bytes, got %zu", name,
-		QUEUE_VALUE_MAX, ret->len);
+			QUEUE_FORMAT_MAX, strlen(ret->format));
+	r = bytes_take(text, base64, ret, ret_owned, err);
+	if (r < 0 || ret->len <= QUEUE_VALUE_MAX)
+		return r;
+	return error_set(err, -EINVAL, "%s: expected at most %d bytes, got %zu",
+		base64 ? "base64" : name, QUEUE_VALUE_MAX, ret->len);
 }
 
 struct dispatch_wait_options dispatch_wait_options_of(const struct flat *p)

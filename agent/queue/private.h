@@ -235,14 +235,9 @@ int dispatch_refuse_own_task(struct varlink_call *call, int64_t task);
 /* "tasks", in the given order; owned. 0, or non-zero: it has answered the call. */
 _must_check_ int dispatch_ids(
 	struct varlink_call *call, const json_t *list, int64_t **ret, size_t *ret_n);
-/* Bytes of a call: text (whose key is name) or base64, the other one is NULL. */
-struct dispatch_bytes {
-	const char *name, *text, *base64, *format;
-	size_t len, base64_len;
-};
-struct dispatch_bytes dispatch_bytes_of(const struct flat *p, const char *name);
-/* Borrowed from b, or decoded into *ret_owned. 0, -EINVAL with err, -ENOMEM. */
-_must_check_ int dispatch_bytes(const struct dispatch_bytes *b, struct queue_bytes *ret,
+/* The bytes of a call, of its member name (text) or base64, and their format: borrowed from p, or
+ * decoded into *ret_owned, which the caller frees in any case. 0, -EINVAL with err, -ENOMEM. */
+_must_check_ int dispatch_bytes(const struct flat *p, const char *name, struct queue_bytes *ret,
 	void **ret_owned, struct error *err);
 /* Final answer for a negative result r of these functions. */
 int dispatch_refuse(struct varlink_call *call, int r, const struct error *err);
