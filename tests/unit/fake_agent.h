@@ -8,6 +8,7 @@
 
 #include "common/base/board.h"
 #include "common/base/file.h"
+#include "tests/unit/run.h"
 #include "worker/api/binding.h"
 #include "worker/elasticd_queue.h"
 
@@ -233,13 +234,8 @@ static inline enum elasticd_action step_action(struct elasticd *h, int64_t n)
 static inline int tests_run(TCase *tc)
 {
 	Suite *s = suite_create("elasticd");
-	SRunner *sr = srunner_create(s);
-	int failed;
 
 	tcase_set_timeout(tc, 300);
 	suite_add_tcase(s, tc);
-	srunner_run_all(sr, CK_ENV);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -12,6 +12,7 @@
 #include "common/varlink/socket.h"
 #include "daemon/api/daemon.h"
 #include "daemon/jobs/job_process.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -577,8 +578,6 @@ int main(int argc, char **argv)
 {
 	Suite *s;
 	TCase *t;
-	SRunner *r;
-	int failed;
 
 	if (argc > 1 && option(argv, "--run"))
 		return be_agent(argv);
@@ -588,13 +587,9 @@ int main(int argc, char **argv)
 	}
 	s = suite_create("daemon");
 	t = tcase_create("daemon");
-	r = srunner_create(s);
 	tcase_set_timeout(t, 30);
 	tcase_add_checked_fixture(t, setup, teardown);
 	add_tests(t);
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -3,6 +3,7 @@
 
 #include "common/base/file.h"
 #include "common/base/log.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <dirent.h>
@@ -328,8 +329,6 @@ int main(void)
 {
 	Suite *s = suite_create("log_fs");
 	TCase *t = tcase_create("log_fs");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, each_call_does_what_its_name_says);
@@ -343,9 +342,5 @@ int main(void)
 	tcase_add_test(t, a_child_makes_its_calls_itself);
 	tcase_add_test(t, bytes_are_counted_for_half_a_second);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -2,6 +2,7 @@
 #include "agent/files/inotify.h"
 
 #include "tests/unit/logtest.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <sys/resource.h>
@@ -183,8 +184,6 @@ int main(void)
 {
 	Suite *s = suite_create("log_watch");
 	TCase *c = tcase_create("log_watch");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(c, setup, teardown);
 	tcase_add_test(c, watches_of_one_file_get_their_own_events);
@@ -194,9 +193,5 @@ int main(void)
 	tcase_add_test(c, a_callback_may_free_all_watches);
 	tcase_add_test(c, without_inotify_watches_that_must_be_called_are_called);
 	suite_add_tcase(s, c);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -2,6 +2,7 @@
 #include "agent/hosts/settings.h"
 
 #include "common/text/json.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -145,8 +146,6 @@ int main(void)
 {
 	Suite *s = suite_create("settings");
 	TCase *tc = tcase_create("settings");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_test(tc, commands_and_their_numbers_are_each_hosts_own);
 	tcase_add_loop_test(tc, what_differs_is_named_with_both_values_and_the_host, 0,
@@ -155,8 +154,5 @@ int main(void)
 	tcase_add_test(tc, segments_and_quarantines_have_to_agree_but_no_topologies);
 	tcase_add_test(tc, restarts_of_a_role_have_to_agree);
 	suite_add_tcase(s, tc);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed > 0;
+	return suite_run(s);
 }

@@ -18,6 +18,7 @@
  */
 
 #include "tests/unit/child.h"
+#include "tests/unit/run.h"
 #include "tests/unit/simulated_hosts.h"
 
 enum {
@@ -393,16 +394,10 @@ int main(void)
 {
 	Suite *suite = suite_create("simulator");
 	TCase *t = tcase_create("rounds");
-	SRunner *r = NULL;
-	int failed;
 
 	tcase_add_test(t, a_round_costs_each_host_6_messages_and_1_kib);
 	if (!getenv("SIMULATED_HOSTS"))
 		tcase_add_test(t, so_do_rounds_of_few_hosts);
 	suite_add_tcase(suite, t);
-	r = srunner_create(suite);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Beats and their answers from peers that send any times. */
 #include "tests/unit/link_raw.h"
+#include "tests/unit/run.h"
 
 #include <inttypes.h>
 
@@ -163,8 +164,6 @@ int main(void)
 {
 	Suite *s = suite_create("link_beat");
 	TCase *t = tcase_create("link_beat");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 60);
@@ -173,9 +172,5 @@ int main(void)
 	tcase_add_test(t, a_beat_that_was_not_sent_has_no_answer);
 	tcase_add_test(t, a_head_believes_no_impossible_estimate);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/link_raw.h"
+#include "tests/unit/run.h"
 
 static struct endpoint endpoint;
 
@@ -259,8 +260,6 @@ int main(void)
 {
 	Suite *s = suite_create("link_dial");
 	TCase *t = tcase_create("link_dial");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, world_setup, world_teardown);
 	tcase_set_timeout(t, 60);
@@ -278,9 +277,5 @@ int main(void)
 	tcase_add_test(t, names_are_resolved_in_a_thread);
 	tcase_add_test(t, a_link_may_be_freed_at_any_moment_of_its_beginning);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

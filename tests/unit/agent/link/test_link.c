@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/base/clock.h"
 #include "tests/unit/link_raw.h"
+#include "tests/unit/run.h"
 
 static void up(int i)
 {
@@ -305,8 +306,6 @@ int main(void)
 {
 	Suite *s = suite_create("link");
 	TCase *t = tcase_create("link");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, world_setup, world_teardown);
 	tcase_set_timeout(t, 60);
@@ -328,9 +327,5 @@ int main(void)
 	tcase_add_test(t, the_limit_in_bytes_is_reported_before_the_limit_in_time);
 	tcase_add_test(t, the_guard_of_a_dead_agent_reports_by_last_word);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

@@ -2,6 +2,7 @@
 /* Peers that are none, or that break the rules: each one gets one clear line and its end, and the
  * link of another member goes on, which every test checks at its end. */
 #include "tests/unit/link_raw.h"
+#include "tests/unit/run.h"
 
 static char heard[65536];
 static int peer;
@@ -307,8 +308,6 @@ int main(void)
 {
 	Suite *s = suite_create("link_listen");
 	TCase *t = tcase_create("link_listen");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 60);
@@ -336,9 +335,5 @@ int main(void)
 	tcase_add_test(t, an_address_of_another_host_is_refused_with_those_of_this_one);
 	tcase_add_test(t, the_head_listens_on_its_address_alone);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

@@ -4,6 +4,7 @@
 #include "common/text/json.h"
 #include "common/varlink/peer_idl.h"
 #include "common/varlink/peer_ranges.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -174,8 +175,6 @@ int main(void)
 {
 	Suite *s = suite_create("link_message");
 	TCase *t = tcase_create("link_message");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, messages_carry_their_number_and_acknowledgement);
@@ -188,9 +187,5 @@ int main(void)
 	tcase_add_test(t, integers_are_checked_at_any_depth);
 	tcase_add_test(t, every_range_is_of_an_integer_of_the_interface);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

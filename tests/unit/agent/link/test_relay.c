@@ -6,6 +6,7 @@
  */
 #include "tests/unit/child.h"
 #include "tests/unit/link_world.h"
+#include "tests/unit/run.h"
 
 struct pipe {
 	int fd[2]; /* of the member's side, of the head's */
@@ -244,8 +245,6 @@ int main(void)
 {
 	Suite *s = suite_create("link_relay");
 	TCase *t = tcase_create("link_relay");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 120);
@@ -255,9 +254,5 @@ int main(void)
 	tcase_add_test(t, cuts_at_random_lose_and_repeat_nothing);
 	tcase_add_test(t, a_link_resumes_after_the_connection_was_lost);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

@@ -3,6 +3,7 @@
 
 #include "agent/link/tls.h"
 #include "common/base/file.h"
+#include "tests/unit/run.h"
 
 #include <limits.h>
 
@@ -346,8 +347,6 @@ int main(void)
 {
 	Suite *s = suite_create("link_tls");
 	TCase *t = tcase_create("link_tls");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 60);
@@ -368,9 +367,5 @@ int main(void)
 		tcase_add_test(t, a_build_without_openssl_says_so);
 	}
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

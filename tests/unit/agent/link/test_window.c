@@ -8,6 +8,7 @@
 #include "agent/link/window.h"
 #include "common/varlink/frame.h"
 #include "tests/unit/random.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 
@@ -279,8 +280,6 @@ int main(void)
 {
 	Suite *s = suite_create("link_window");
 	TCase *t = tcase_create("link_window");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, init, fini);
 	tcase_set_timeout(t, 60);
@@ -291,9 +290,5 @@ int main(void)
 	tcase_add_test(t, only_messages_that_were_sent_can_be_acknowledged);
 	tcase_add_test(t, a_side_that_lost_or_invented_numbers_cannot_resume);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

@@ -3,6 +3,7 @@
 
 #include "agent/logs/line_splitter.h"
 #include "tests/unit/logtest.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -292,8 +293,6 @@ int main(void)
 {
 	Suite *s = suite_create("console");
 	TCase *c = tcase_create("console");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(c, setup, teardown);
 	tcase_add_test(c, lines_of_two_sources_are_never_mixed);
@@ -307,9 +306,5 @@ int main(void)
 	tcase_add_test(c, a_missing_descriptor_is_a_closed_console);
 	tcase_add_test(c, want_empty_calls_back_once_the_buffer_is_empty);
 	suite_add_tcase(s, c);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -3,6 +3,7 @@
 
 #include "agent/logs/line_splitter.h"
 #include "tests/unit/logtest.h"
+#include "tests/unit/run.h"
 
 #include <signal.h>
 
@@ -112,8 +113,6 @@ int main(void)
 {
 	Suite *s = suite_create("log_drain");
 	TCase *c = tcase_create("log_drain");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(c, setup, teardown);
 	tcase_add_test(c, drain_waits_for_a_slow_console);
@@ -121,9 +120,5 @@ int main(void)
 	tcase_add_test(c, drain_gives_up_on_a_slow_console_at_last);
 	tcase_add_test(c, drain_ends_at_once_after_drains_end);
 	suite_add_tcase(s, c);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

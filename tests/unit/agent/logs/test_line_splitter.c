@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/logs/line_splitter.h"
 #include "tests/unit/child.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -332,8 +333,6 @@ int main(void)
 {
 	Suite *s = suite_create("lines");
 	TCase *t = tcase_create("lines");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 120);
 	tcase_add_loop_test(t, input_becomes_lines, 0, N(cases));
@@ -350,9 +349,5 @@ int main(void)
 	tcase_add_test(t, pieces_of_a_long_line_are_as_long_as_allowed);
 	tcase_add_test(t, release_hands_out_what_waits_at_once);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

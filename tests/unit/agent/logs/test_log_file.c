@@ -5,6 +5,7 @@
 #include "agent/logs/timestamp.h"
 #include "agent/logs/zstd.h"
 #include "tests/unit/logtest.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -375,8 +376,6 @@ int main(void)
 {
 	Suite *s = suite_create("log_file");
 	TCase *tc = tcase_create("log_file");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, bytes_are_written_as_they_come);
@@ -394,9 +393,5 @@ int main(void)
 	tcase_add_test(tc, closed_parts_are_compressed_by_children);
 	tcase_add_test(tc, an_unfinished_compression_leaves_the_plain_file);
 	suite_add_tcase(s, tc);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -2,6 +2,7 @@
 #include "agent/logs/logs.h"
 #include "tests/unit/child.h"
 #include "tests/unit/logtest.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -561,8 +562,6 @@ int main(void)
 {
 	Suite *s = suite_create("logs");
 	TCase *c = tcase_create("logs");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(c, setup, teardown);
 	tcase_add_test(c, a_redirected_stream_is_the_workers_own_file);
@@ -585,9 +584,5 @@ int main(void)
 	tcase_add_test(c, messages_never_wait_for_the_console);
 	tcase_add_test(c, a_file_without_a_tee_is_missed_when_it_vanishes);
 	suite_add_tcase(s, c);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/logs/match.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -64,16 +65,10 @@ int main(void)
 {
 	Suite *s = suite_create("log_match");
 	TCase *c = tcase_create("log_match");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(c, a_text_is_found_in_any_pieces);
 	tcase_add_test(c, a_match_does_not_reach_into_the_next_line);
 	tcase_add_test(c, without_a_text_all_lines_match);
 	suite_add_tcase(s, c);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -2,6 +2,7 @@
 #include "agent/logs/pipe.h"
 
 #include "tests/unit/logtest.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -308,8 +309,6 @@ int main(void)
 {
 	Suite *s = suite_create("log_pipe");
 	TCase *c = tcase_create("log_pipe");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(c, 30);
 	tcase_add_checked_fixture(c, setup, teardown);
@@ -322,9 +321,5 @@ int main(void)
 	tcase_add_test(c, without_a_file_a_console_that_stands_still_loses_lines_and_says_so);
 	tcase_add_test(c, freeing_a_pipe_reads_its_rest);
 	suite_add_tcase(s, c);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/logs/plan.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -163,16 +164,10 @@ int main(void)
 {
 	Suite *s = suite_create("log_plan");
 	TCase *t = tcase_create("log_plan");
-	SRunner *r;
-	int failed;
 
 	tcase_add_loop_test(t, streams_go_where_the_specification_says, 0, N(cases));
 	tcase_add_test(t, every_combination_is_consistent);
 	tcase_add_test(t, ranks_differ_where_the_map_says_so);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/logs/prefix.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -76,16 +77,10 @@ int main(void)
 {
 	Suite *s = suite_create("prefix");
 	TCase *t = tcase_create("prefix");
-	SRunner *r;
-	int failed;
 
 	tcase_add_loop_test(t, templates_are_filled_in, 0, N(cases));
 	tcase_add_test(t, a_host_that_is_not_known_is_empty);
 	tcase_add_test(t, a_colour_is_around_the_prefix_and_goes_round);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -7,6 +7,7 @@
 #include "agent/logs/zstd.h"
 #include "tests/unit/child.h"
 #include "tests/unit/logtest.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -701,8 +702,6 @@ int main(void)
 {
 	Suite *s = suite_create("log_reader");
 	TCase *c = tcase_create("log_reader");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(c, 30);
 	tcase_add_checked_fixture(c, setup, teardown);
@@ -729,9 +728,5 @@ int main(void)
 	tcase_add_test(c, a_viewer_that_comes_back_late_gets_whole_lines);
 	tcase_add_test(c, history_has_the_last_state_of_a_progress_bar);
 	suite_add_tcase(s, c);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

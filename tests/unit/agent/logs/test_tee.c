@@ -2,6 +2,7 @@
 #include "agent/logs/tee.h"
 
 #include "tests/unit/logtest.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -456,8 +457,6 @@ int main(void)
 {
 	Suite *s = suite_create("tee");
 	TCase *c = tcase_create("tee");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(c, 20);
 	tcase_add_checked_fixture(c, setup, teardown);
@@ -478,9 +477,5 @@ int main(void)
 	tcase_add_test(c, a_mark_is_reached_when_all_was_handed_out);
 	tcase_add_test(c, a_busy_file_is_read_at_intervals);
 	suite_add_tcase(s, c);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -4,6 +4,7 @@
 #include "agent/logs/disk_reserve.h"
 #include "agent/logs/parts.h"
 #include "tests/unit/logtest.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -303,8 +304,6 @@ int main(void)
 {
 	Suite *s = suite_create("log_index");
 	TCase *c = tcase_create("log_index");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(c, 20);
 	tcase_add_checked_fixture(c, setup, teardown);
@@ -318,9 +317,5 @@ int main(void)
 	tcase_add_test(c, room_is_reserved_ahead_of_the_writer);
 	tcase_add_test(c, a_full_disk_is_reported_before_a_write_fails);
 	suite_add_tcase(s, c);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -6,6 +6,7 @@
 #include "agent/policy/restart_budget.h"
 #include "agent/policy/root_cause.h"
 #include "common/loop/loop.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -163,8 +164,6 @@ int main(void)
 {
 	Suite *s = suite_create("clock");
 	TCase *t = tcase_create("clock");
-	SRunner *r;
-	int failures;
 
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, a_delay_takes_its_time_whatever_the_wall_clock_does);
@@ -176,9 +175,5 @@ int main(void)
 	tcase_add_test(
 		t, a_failure_before_the_own_stop_that_the_clock_denies_is_taken_for_collateral);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failures = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failures ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

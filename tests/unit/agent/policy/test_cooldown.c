@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/policy/cooldown.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 
@@ -59,16 +60,11 @@ int main(void)
 {
 	Suite *s = suite_create("cooldown");
 	TCase *t = tcase_create("cooldown");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, NULL);
 	tcase_add_test(t, the_wait_doubles_until_the_host_cools_down);
 	tcase_add_test(t, failures_before_the_window_do_not_count);
 	tcase_add_test(t, the_wait_has_a_limit);
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

@@ -3,6 +3,7 @@
 
 #include "common/base/file.h"
 #include "tests/unit/child.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -409,8 +410,6 @@ int main(void)
 {
 	Suite *s = suite_create("errorfile");
 	TCase *t = tcase_create("errorfile");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, the_record_decorator_s_shape_is_read);
@@ -431,9 +430,5 @@ int main(void)
 	tcase_add_test(t, a_copy_gets_the_exit_code_where_message_is_an_object);
 	tcase_add_test(t, a_copy_replaces_what_is_there_and_says_where_it_cannot);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

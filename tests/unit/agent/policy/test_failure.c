@@ -2,6 +2,7 @@
 #include "agent/policy/failure.h"
 
 #include "common/base/file.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -317,8 +318,6 @@ int main(void)
 {
 	Suite *s = suite_create("failure");
 	TCase *t = tcase_create("failure");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, running_and_succeeded_workers_are_no_failures);
@@ -335,9 +334,5 @@ int main(void)
 	tcase_add_test(t, the_json_leaves_out_what_is_not_known);
 	tcase_add_test(t, the_json_names_a_broken_file_and_its_problem);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

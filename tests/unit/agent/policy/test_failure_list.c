@@ -3,6 +3,7 @@
 
 #include "common/base/cleanup.h"
 #include "common/text/json.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -158,8 +159,6 @@ int main(void)
 {
 	Suite *s = suite_create("failure_list");
 	TCase *t = tcase_create("failure_list");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, failures_that_ended_the_attempt_come_first_whatever_the_order);
@@ -170,9 +169,5 @@ int main(void)
 	tcase_add_test(t, the_last_failure_is_what_ended_the_attempt_and_an_error_first);
 	tcase_add_test(t, of_those_that_were_made_good_the_newest_counts_and_an_error_first);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

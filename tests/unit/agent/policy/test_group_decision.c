@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/policy/group_decision.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -230,8 +231,6 @@ int main(void)
 {
 	Suite *s = suite_create("group_decision");
 	TCase *t = tcase_create("group_decision");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 600);
 	tcase_add_test(t, decisions_follow_the_rules_for_any_three_workers);
@@ -241,9 +240,5 @@ int main(void)
 	tcase_add_test(t, on_a_notice_a_failure_leaves_the_others_to_their_saving);
 	tcase_add_test(t, on_a_notice_a_group_that_had_done_its_work_is_done);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

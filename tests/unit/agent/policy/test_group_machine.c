@@ -2,6 +2,7 @@
 #include "agent/policy/group_machine.h"
 #include "tests/unit/child.h"
 #include "tests/unit/random.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdint.h>
@@ -323,8 +324,6 @@ int main(void)
 {
 	Suite *s = suite_create("group");
 	TCase *t = tcase_create("group");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(t, every_event_has_its_answer_in_every_state);
 	tcase_add_test(t, no_event_leads_out_of_a_final_state);
@@ -336,9 +335,5 @@ int main(void)
 	tcase_add_test(t, random_walks_stay_consistent_and_reach_every_state);
 	tcase_add_test(t, states_and_events_have_names_of_their_own);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -2,6 +2,7 @@
 #include "agent/policy/quarantine.h"
 
 #include "common/text/json.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -137,8 +138,6 @@ int main(void)
 {
 	Suite *s = suite_create("quarantine");
 	TCase *t = tcase_create("quarantine");
-	SRunner *runner = srunner_create(s);
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, the_third_fault_within_an_hour_keeps_a_host_out_for_an_hour);
@@ -150,8 +149,5 @@ int main(void)
 	tcase_add_test(t, the_next_head_knows_the_faults_by_its_own_clock);
 	tcase_add_test(t, what_is_no_record_of_faults_is_left_out);
 	suite_add_tcase(s, t);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -3,6 +3,7 @@
 #include "tests/unit/child.h"
 #include "tests/unit/quiet.h"
 #include "tests/unit/random.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -553,8 +554,6 @@ int main(void)
 {
 	Suite *s = suite_create("restart");
 	TCase *t = tcase_create("restart");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(t, decisions_agree_with_a_model_under_every_kind_of_policy);
 	tcase_add_test(t, texts_say_what_was_decided);
@@ -572,9 +571,5 @@ int main(void)
 	tcase_add_test(t, a_missing_record_and_too_many_times_are_refused);
 	tcase_add_test(t, a_record_of_a_version_with_fewer_causes_is_good);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

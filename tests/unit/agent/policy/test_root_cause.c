@@ -3,6 +3,7 @@
 #include "tests/unit/child.h"
 #include "tests/unit/quiet.h"
 #include "tests/unit/random.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -312,8 +313,6 @@ int main(void)
 {
 	Suite *s = suite_create("rootcause");
 	TCase *t = tcase_create("rootcause");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(t, without_a_timestamp_the_observed_end_counts);
 	tcase_add_test(t, a_timestamp_counts_between_start_and_observed_end_inclusive);
@@ -333,9 +332,5 @@ int main(void)
 	tcase_add_test(t, a_kill_for_want_of_memory_is_the_cause_of_what_was_seen_just_before);
 	tcase_add_test(t, the_order_of_the_failures_does_not_change_the_cause);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -3,6 +3,7 @@
 #include "agent/policy/stop_machine.h"
 #include "tests/unit/child.h"
 #include "tests/unit/random.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -307,8 +308,6 @@ int main(void)
 {
 	Suite *s = suite_create("stop_machine");
 	TCase *t = tcase_create("stop");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_test(t, every_event_has_its_answer_in_every_state);
 	tcase_add_test(t, each_step_comes_at_its_time);
@@ -317,8 +316,5 @@ int main(void)
 	tcase_add_test(t, random_walks_have_always_an_end_and_nothing_follows_sigkill);
 	tcase_add_test(t, states_and_events_have_names_of_their_own);
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

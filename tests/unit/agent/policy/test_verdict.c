@@ -3,6 +3,7 @@
 
 #include "common/base/cleanup.h"
 #include "common/text/json.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -180,8 +181,6 @@ int main(void)
 {
 	Suite *s = suite_create("verdict");
 	TCase *t = tcase_create("verdict");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, status_message_and_cause_of_a_failure_are_those_of_one_worker);
@@ -196,9 +195,5 @@ int main(void)
 	tcase_add_test(t, a_lost_agent_is_its_own_result);
 	tcase_add_test(t, long_texts_fit);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

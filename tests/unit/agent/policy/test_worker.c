@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/policy/worker.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -241,8 +242,6 @@ int main(void)
 {
 	Suite *s = suite_create("worker");
 	TCase *t = tcase_create("worker");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_new_worker_waits_and_has_no_process);
@@ -259,9 +258,5 @@ int main(void)
 	tcase_add_test(t, an_earlier_end_leaves_no_trace_in_the_next);
 	tcase_add_test(t, the_json_has_what_is_known_so_far);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

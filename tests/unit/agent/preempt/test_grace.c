@@ -3,6 +3,7 @@
 /* Two rounds and the time between them, and notices while one is up. */
 
 #include "tests/unit/preempt_script.h"
+#include "tests/unit/run.h"
 
 #include <errno.h>
 
@@ -743,8 +744,6 @@ int main(void)
 {
 	Suite *s = suite_create("preempt_grace");
 	TCase *t = tcase_create("grace");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 120);
@@ -785,9 +784,5 @@ int main(void)
 	tcase_add_test(t, a_worker_that_ended_gets_no_signal);
 	tcase_add_test(t, the_last_round_waits_until_all_see_it);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -3,6 +3,7 @@
 /* One round: the participants, the agreed step, the answers, and the meaning of an end. */
 
 #include "tests/unit/preempt_script.h"
+#include "tests/unit/run.h"
 
 #include <errno.h>
 #include <time.h>
@@ -728,8 +729,6 @@ int main(void)
 {
 	Suite *s = suite_create("preempt");
 	TCase *t = tcase_create("round");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 120);
@@ -771,9 +770,5 @@ int main(void)
 	tcase_add_test(t, many_names_leave_a_reason_that_fits);
 	tcase_add_test(t, a_question_costs_the_same_however_many_workers_there_are);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -8,6 +8,7 @@
 
 #include "agent/preempt/machine_private.h"
 #include "tests/unit/preempt_world.h"
+#include "tests/unit/run.h"
 
 enum { SMALL = 3, SEEN = 1 << 20 };
 
@@ -518,8 +519,6 @@ int main(void)
 {
 	Suite *s = suite_create("preempt_model");
 	TCase *t = tcase_create("model");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 600);
 	tcase_add_test(t, random_lives_of_sixty_four_workers);
@@ -531,9 +530,5 @@ int main(void)
 	tcase_add_test(t, agreement_alone);
 	tcase_add_test(t, signals_alone);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -8,6 +8,7 @@
 #include "agent/preempt/machine.h"
 #include "tests/unit/child.h"
 #include "tests/unit/nomem.h"
+#include "tests/unit/run.h"
 
 #include <errno.h>
 
@@ -93,15 +94,9 @@ int main(void)
 {
 	Suite *s = suite_create("preempt_nomem");
 	TCase *t = tcase_create("nomem");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, without_memory_one_start_is_refused_and_nothing_else);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -3,6 +3,7 @@
 #include "agent/preempt/private.h"
 #include "agent/supervise/private.h"
 #include "common/text/json.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -474,9 +475,7 @@ END_TEST
 int main(void)
 {
 	Suite *s = suite_create("worker_preempt");
-	SRunner *sr = srunner_create(s);
 	TCase *tc = tcase_create("worker_preempt");
-	int failed;
 
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, a_step_waits_for_its_answer);
@@ -493,8 +492,5 @@ int main(void)
 	tcase_add_test(tc, a_worker_that_is_being_stopped_gives_no_notice);
 	tcase_add_test(tc, a_huge_grace_period_is_bounded);
 	suite_add_tcase(s, tc);
-	srunner_run_all(sr, CK_ENV);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/preempt/notice_command.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <signal.h>
@@ -115,8 +116,6 @@ int main(void)
 {
 	Suite *s = suite_create("notice_command");
 	TCase *t = tcase_create("judge");
-	SRunner *runner;
-	int failed;
 
 	tcase_add_test(t, exit_code_0_is_a_notice_with_its_line);
 	tcase_add_test(t, exit_code_0_without_output_is_a_notice);
@@ -127,9 +126,5 @@ int main(void)
 	tcase_add_loop_test(
 		t, a_notice_is_new_if_it_leaves_less_time, 0, sizeof(news) / sizeof(news[0]));
 	suite_add_tcase(s, t);
-	runner = srunner_create(s);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -8,6 +8,7 @@
 
 #include "agent/preempt/machine.h"
 #include "tests/unit/child.h"
+#include "tests/unit/run.h"
 
 #include <stdio.h>
 
@@ -291,8 +292,6 @@ int main(void)
 {
 	Suite *s = suite_create("preempt_pace");
 	TCase *t = tcase_create("pace");
-	SRunner *sr;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 240);
@@ -301,9 +300,5 @@ int main(void)
 	tcase_add_test(t, a_missing_second_save_has_a_reason);
 	tcase_add_test(t, a_worker_too_far_behind_for_a_second_save_is_named);
 	suite_add_tcase(s, t);
-	sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed != 0;
+	return suite_run(s);
 }

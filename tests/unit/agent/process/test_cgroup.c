@@ -3,6 +3,7 @@
 
 #include "agent/process/spawn.h"
 #include "tests/unit/child.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -408,9 +409,7 @@ int main(void)
 {
 	Suite *s = suite_create("cgroup");
 	TCase *t = tcase_create("cgroup");
-	SRunner *r;
 	bool writable;
-	int failed;
 
 	/* Several of these programs may run at the same time. */
 	snprintf(run, sizeof(run), "test_%d", (int)getpid());
@@ -426,9 +425,5 @@ int main(void)
 	else
 		puts("no writable cgroup v2 here: only what needs none is tested");
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/process/env_list.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -116,8 +117,6 @@ int main(void)
 {
 	Suite *s = suite_create("env");
 	TCase *t = tcase_create("env");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, an_empty_environment_has_nothing);
@@ -129,9 +128,5 @@ int main(void)
 	tcase_add_test(t, a_large_environment_stays_complete_and_ended);
 	tcase_add_test(t, an_entry_is_copied);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -2,6 +2,7 @@
 #include "agent/process/fence.h"
 
 #include "common/base/proc.h"
+#include "tests/unit/run.h"
 
 #include <arpa/inet.h>
 #include <check.h>
@@ -133,16 +134,11 @@ int main(void)
 {
 	Suite *s = suite_create("fence");
 	TCase *tc = tcase_create("fence");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_test(tc, before_it_is_made_nothing_is_fenced);
 	tcase_add_test(tc, the_guard_knows_how_much_time_is_left);
 	tcase_add_test(tc, workers_of_a_stopped_agent_are_killed_and_the_agent_is_not);
 	tcase_add_test(tc, the_last_word_goes_to_the_address_that_was_left);
 	suite_add_tcase(s, tc);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed > 0;
+	return suite_run(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/process/kernel_log.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -123,8 +124,6 @@ int main(void)
 {
 	Suite *s = suite_create("kernel_log");
 	TCase *t = tcase_create("kernel_log");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_loop_test(t, the_log_says_where_a_process_accessed_badly, 0,
@@ -133,8 +132,5 @@ int main(void)
 	tcase_add_test(t, errors_of_gpus_are_found_by_process);
 	tcase_add_test(t, a_log_that_cannot_be_read_says_nothing);
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

@@ -4,6 +4,7 @@
 #include "common/base/cleanup.h"
 #include "common/base/file.h"
 #include "common/text/json.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -104,8 +105,6 @@ int main(void)
 {
 	Suite *s = suite_create("last_error");
 	TCase *t = tcase_create("last_error");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_passing_error_is_tried_again);
@@ -113,9 +112,5 @@ int main(void)
 	tcase_add_test(t, a_passing_error_is_kept_for_the_next_agent_and_taken_once);
 	tcase_add_test(t, a_link_in_place_of_the_file_is_not_followed);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

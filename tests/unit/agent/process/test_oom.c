@@ -2,6 +2,7 @@
 #include "agent/process/oom.h"
 
 #include "common/base/file.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdarg.h>
@@ -199,8 +200,6 @@ int main(void)
 {
 	Suite *s = suite_create("oom");
 	TCase *t = add_case(s, "version 2", setup_v2);
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_test(t, kills_before_the_attempt_do_not_count);
 	tcase_add_test(t, a_kill_for_the_job_s_own_limit_names_it);
@@ -214,8 +213,5 @@ int main(void)
 	t = add_case(s, "none", setup);
 	tcase_add_test(t, without_an_attempt_there_are_no_kills);
 	tcase_add_test(t, a_group_without_counters_is_no_error);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

@@ -2,6 +2,7 @@
 #include "agent/process/port.h"
 
 #include "tests/unit/child.h"
+#include "tests/unit/run.h"
 
 #include <errno.h>
 #include <net/if.h>
@@ -505,8 +506,6 @@ int main(void)
 {
 	Suite *s = suite_create("port");
 	TCase *t = tcase_create("port");
-	SRunner *r;
-	int failed;
 
 	tcase_add_loop_test(t, a_port_that_is_listened_on_is_never_picked, 0, TAKES);
 	tcase_add_loop_test(t, with_all_ports_taken_the_error_is_eaddrinuse, 0, TAKES);
@@ -523,9 +522,5 @@ int main(void)
 	tcase_add_test(t, a_claimed_port_can_be_bound_without_options);
 	tcase_add_test(t, a_number_that_another_has_claimed_is_taken_without_a_claim);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -3,6 +3,7 @@
 
 #include "common/base/proc.h"
 #include "tests/unit/child.h"
+#include "tests/unit/run.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -313,8 +314,6 @@ int main(void)
 {
 	Suite *s = suite_create("tree");
 	TCase *t = tcase_create("tree");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, without_children_there_is_nothing);
@@ -332,9 +331,5 @@ int main(void)
 	else
 		tcase_add_test(t, a_process_in_uninterruptible_sleep_is_the_one_that_is_named);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -3,6 +3,7 @@
 
 #include "common/base/file.h"
 #include "tests/unit/child.h"
+#include "tests/unit/run.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -707,8 +708,6 @@ int main(int argc, char **argv)
 {
 	Suite *s;
 	TCase *t;
-	SRunner *r;
-	int failed;
 
 	if (argc > 1 && !strcmp(argv[1], "--probe"))
 		return probe(argc > 2 ? argv[2] : "");
@@ -741,9 +740,5 @@ int main(int argc, char **argv)
 	else
 		add_native(t);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

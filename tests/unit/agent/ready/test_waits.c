@@ -3,6 +3,7 @@
 #include "agent/ready/file.h"
 #include "agent/ready/port.h"
 #include "common/base/file.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <netinet/in.h>
@@ -214,8 +215,6 @@ int main(void)
 {
 	Suite *s = suite_create("ready");
 	TCase *t = tcase_create("waits");
-	SRunner *runner;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_file_comes_with_its_directories);
@@ -224,9 +223,5 @@ int main(void)
 	tcase_add_test(t, a_port_is_open_when_a_program_listens);
 	tcase_add_test(t, a_port_that_was_open_before_is_not_waited_for);
 	suite_add_tcase(s, t);
-	runner = srunner_create(s);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/resources/core_dump.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -64,16 +65,11 @@ int main(void)
 {
 	Suite *s = suite_create("core_dump");
 	TCase *t = tcase_create("core_dump");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_loop_test(
 		t, a_pattern_says_where_core_dumps_are, 0, (int)(sizeof(rows) / sizeof(rows[0])));
 	tcase_add_test(t, a_pattern_that_is_too_long_is_refused);
 	tcase_add_test(t, a_program_that_gets_them_is_named);
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

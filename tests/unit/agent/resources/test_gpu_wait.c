@@ -5,6 +5,7 @@
  */
 #include "agent/resources/resources.h"
 #include "tests/unit/child.h"
+#include "tests/unit/run.h"
 #include "tests/unit/supervisor_world.h"
 
 #include <sys/stat.h>
@@ -185,8 +186,6 @@ static int run(void)
 {
 	Suite *s = suite_create("gpu_wait");
 	TCase *t = tcase_create("all");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, world_free);
 	tcase_add_test(t, workers_start_when_memory_is_read);
@@ -196,10 +195,7 @@ static int run(void)
 	tcase_add_loop_test(
 		t, gpus_are_those_that_workers_see, 0, (int)(sizeof(rows) / sizeof(rows[0])));
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }
 
 int main(int argc, char **argv)

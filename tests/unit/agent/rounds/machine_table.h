@@ -7,6 +7,8 @@
  * tests of this header by machine_case(). Included once by each test program of a machine.
  */
 
+#include "tests/unit/run.h"
+
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -121,12 +123,7 @@ static inline TCase *machine_case(void)
 static inline int machine_run(const char *name, TCase *t)
 {
 	Suite *s = suite_create(name);
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

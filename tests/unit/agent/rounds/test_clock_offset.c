@@ -2,6 +2,7 @@
 #include "agent/rounds/clock_offset.h"
 
 #include "tests/unit/random.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdint.h>
@@ -164,8 +165,6 @@ int main(void)
 {
 	Suite *s = suite_create("clock_offset");
 	TCase *t = tcase_create("clock_offset");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, NULL);
 	tcase_add_test(t, nothing_is_known_before_the_first_beat);
@@ -178,8 +177,5 @@ int main(void)
 	tcase_add_test(t, the_latest_dates_count);
 	tcase_add_test(t, the_truth_is_never_further_than_the_uncertainty);
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

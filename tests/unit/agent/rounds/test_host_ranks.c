@@ -5,6 +5,7 @@
 #include "common/text/ranks.h"
 #include "tests/unit/child.h"
 #include "tests/unit/random.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -341,8 +342,6 @@ int main(void)
 {
 	Suite *s = suite_create("host_ranks");
 	TCase *t = tcase_create("host_ranks");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_test(t, first_ranks_follow_the_natural_order_of_names);
 	tcase_add_test(t, hosts_of_one_name_have_a_fixed_order);
@@ -358,8 +357,5 @@ int main(void)
 	tcase_add_test(t, every_small_group_has_its_ranks_without_a_gap_and_in_order);
 	tcase_add_test(t, sixteen_thousand_hosts_are_ranked_at_once);
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

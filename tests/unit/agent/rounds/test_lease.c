@@ -3,6 +3,7 @@
 
 #include "tests/unit/child.h"
 #include "tests/unit/random.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdint.h>
@@ -272,8 +273,6 @@ int main(void)
 {
 	Suite *s = suite_create("lease");
 	TCase *t = tcase_create("lease");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_test(t, workers_may_live_for_nine_tenths_after_the_answered_beat_was_sent);
 	tcase_add_test(t, a_late_answer_does_not_revive_a_lease);
@@ -283,8 +282,5 @@ int main(void)
 	tcase_add_test(t, no_worker_may_live_when_the_head_declares_its_host_lost);
 	tcase_add_test(t, random_delays_keep_the_order_of_deadline_and_loss);
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

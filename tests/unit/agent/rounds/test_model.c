@@ -10,6 +10,7 @@
 #include "tests/unit/random.h"
 #include "tests/unit/round_copy.h"
 #include "tests/unit/rounds_happenings.h"
+#include "tests/unit/run.h"
 
 enum { HEALED_STEPS = 15 };
 
@@ -355,8 +356,6 @@ int main(void)
 {
 	Suite *s = suite_create("model");
 	TCase *t = tcase_create("rounds");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_test(t, all_histories_from_the_first_join);
 	tcase_add_test(t, all_histories_from_a_round_that_runs);
@@ -364,8 +363,5 @@ int main(void)
 	tcase_add_test(t, random_lives_where_the_next_head_knows_of_the_last);
 	tcase_add_test(t, random_lives_where_the_next_head_knows_nothing);
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/rounds/natural.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -72,14 +73,9 @@ int main(void)
 {
 	Suite *s = suite_create("natural");
 	TCase *t = tcase_create("natural");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_test(t, numbers_in_names_count_as_numbers);
 	tcase_add_test(t, the_order_is_total);
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

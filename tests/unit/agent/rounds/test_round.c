@@ -3,6 +3,7 @@
 
 #include "tests/unit/child.h"
 #include "tests/unit/rounds_test.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -401,8 +402,6 @@ int main(void)
 {
 	Suite *s = suite_create("round");
 	TCase *t = tcase_create("round");
-	SRunner *runner = srunner_create(s);
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, the_first_round_begins_at_once_with_max_hosts);
@@ -427,8 +426,5 @@ int main(void)
 	tcase_add_test(t, rounds_that_the_store_does_not_know_delay_nothing);
 	tcase_add_test(t, thousands_of_hosts_cost_little);
 	suite_add_tcase(s, t);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -6,6 +6,7 @@
 #include "tests/unit/nomem.h"
 #include "tests/unit/random.h"
 #include "tests/unit/rounds_test.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -674,8 +675,6 @@ int main(void)
 {
 	Suite *s = suite_create("round_blocks");
 	TCase *t = tcase_create("round_blocks");
-	SRunner *runner = srunner_create(s);
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, first_ranks_follow_topologies);
@@ -704,8 +703,5 @@ int main(void)
 	tcase_add_test(t, thousands_of_hosts_in_blocks_cost_little);
 	tcase_add_test(t, a_join_that_fails_leaves_no_part_behind);
 	suite_add_tcase(s, t);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

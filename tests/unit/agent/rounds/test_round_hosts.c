@@ -4,6 +4,7 @@
 
 #include "common/text/ranks.h"
 #include "tests/unit/rounds_test.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -352,8 +353,6 @@ int main(void)
 {
 	Suite *s = suite_create("round_hosts");
 	TCase *t = tcase_create("round");
-	SRunner *runner = srunner_create(s);
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, the_next_round_waits_until_all_workers_are_dead);
@@ -378,8 +377,5 @@ int main(void)
 	tcase_add_test(t, a_round_that_becomes_known_while_hosts_prepare_costs_a_lease_too);
 	tcase_add_test(t, a_head_that_has_started_only_avoids_the_numbers_of_others);
 	suite_add_tcase(s, t);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -3,6 +3,7 @@
 #include "agent/rounds/round.h"
 
 #include "tests/unit/nomem.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -136,15 +137,10 @@ int main(void)
 {
 	Suite *s = suite_create("round_nomem");
 	TCase *t = tcase_create("round");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_test(t, a_head_is_made_whole_or_not_at_all);
 	tcase_add_test(t, only_a_join_needs_memory);
 	tcase_add_test(t, a_seat_that_cannot_be_kept_ends_the_round);
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Seats of agent/rounds/round.h whose hosts are gone while the others go on. */
 #include "tests/unit/rounds_test.h"
+#include "tests/unit/run.h"
 
 /* ab waits, alone: of the first role; the second one runs on the first host. */
 static const bool both_alone[2] = { true, true }, one_alone[2] = { true, false };
@@ -402,8 +403,6 @@ int main(void)
 {
 	Suite *s = suite_create("round_seats");
 	TCase *t = tcase_create("seats");
-	SRunner *run;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_lost_host_leaves_a_seat_and_the_next_one_takes_it);
@@ -431,9 +430,5 @@ int main(void)
 	tcase_add_test(t, a_store_knows_of_a_host_before_it_starts);
 	tcase_add_test(t, a_record_is_not_about_the_host_that_prepares_next);
 	suite_add_tcase(s, t);
-	run = srunner_create(s);
-	srunner_run_all(run, CK_NORMAL);
-	failed = srunner_ntests_failed(run);
-	srunner_free(run);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How long a head leads, and when the next one begins: agent/rounds/tenure.h by numbers. */
 #include "agent/rounds/tenure.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -110,8 +111,6 @@ int main(void)
 {
 	Suite *s = suite_create("tenure");
 	TCase *t = tcase_create("tenure");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_test(t, a_lead_is_confirmed_until_a_tenth_before_its_lease_ends);
 	tcase_add_test(t, a_head_without_the_store_leads_while_all_acknowledge);
@@ -120,8 +119,5 @@ int main(void)
 	tcase_add_test(t, hosts_that_join_tell_the_next_head_when_the_others_are_gone);
 	tcase_add_test(t, the_deputy_goes_first);
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

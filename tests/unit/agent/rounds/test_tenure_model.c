@@ -11,6 +11,7 @@
 
 #include "tests/unit/child.h"
 #include "tests/unit/random.h"
+#include "tests/unit/run.h"
 #include "tests/unit/tenure_alike.h"
 #include "tests/unit/tenure_happenings.h"
 
@@ -585,8 +586,6 @@ int main(void)
 {
 	Suite *s = suite_create("tenure_model");
 	TCase *t = tcase_create("tenure");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_test(t, a_host_that_is_let_in_has_acknowledged_nothing);
 	tcase_add_test(t, a_record_that_comes_late_changes_nothing);
@@ -604,8 +603,5 @@ int main(void)
 	tcase_add_test(t, hosts_that_a_record_leaves_out_are_not_started);
 	tcase_add_test(t, random_lives);
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

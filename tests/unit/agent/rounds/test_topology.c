@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/rounds/topology.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -141,8 +142,6 @@ int main(void)
 {
 	Suite *s = suite_create("topology");
 	TCase *t = tcase_create("topology");
-	SRunner *runner = srunner_create(s);
-	int failed;
 
 	tcase_add_test(t, a_topology_has_parts_and_no_empty_one);
 	tcase_add_test(t, the_order_is_that_of_parts);
@@ -150,8 +149,5 @@ int main(void)
 	tcase_add_test(t, of_equal_spares_the_first_gets_the_place);
 	tcase_add_test(t, spares_that_share_nothing_get_no_place);
 	suite_add_tcase(s, t);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -3,6 +3,7 @@
 #include "agent/sharing/commons.h"
 #include "common/text/json.h"
 #include "tests/unit/quiet.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -176,8 +177,6 @@ int main(void)
 {
 	Suite *s = suite_create("barrier_event");
 	TCase *t = tcase_create("barrier_event");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, quick_barriers_have_no_event);
@@ -186,9 +185,5 @@ int main(void)
 	tcase_add_test(t, wait_of_a_process_that_is_gone_does_not_count);
 	tcase_add_test(t, very_many_long_waits_have_one_event_a_minute);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

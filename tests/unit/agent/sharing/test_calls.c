@@ -2,6 +2,7 @@
 /* Both ends of calls over a link, whose messages are handed over by hand. */
 #include "agent/sharing/calls_in.h"
 #include "agent/sharing/calls_out.h"
+#include "tests/unit/run.h"
 #include "tests/unit/varlink_demo.h"
 
 #include <stdio.h>
@@ -329,8 +330,6 @@ int main(void)
 {
 	Suite *s = suite_create("calls");
 	TCase *t = tcase_create("calls");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_connection_for_one_call_ends_with_its_answer);
@@ -345,9 +344,5 @@ int main(void)
 	tcase_add_test(t, a_full_way_holds_the_others_until_it_has_room);
 	tcase_add_test(t, what_belongs_to_no_connection_is_dropped);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

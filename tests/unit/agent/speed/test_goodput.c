@@ -3,6 +3,7 @@
 
 #include "common/text/json.h"
 #include "tests/unit/child.h"
+#include "tests/unit/run.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -443,8 +444,6 @@ int main(void)
 {
 	Suite *s = suite_create("goodput");
 	TCase *t = tcase_create("goodput");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_run_without_steps_works_while_all_its_workers_run);
@@ -469,9 +468,5 @@ int main(void)
 	tcase_add_loop_test(t, the_parts_sum_up_to_the_time_of_the_run, 0, 20);
 	tcase_add_test(t, json_has_one_number_and_its_parts);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

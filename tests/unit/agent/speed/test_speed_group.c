@@ -3,6 +3,7 @@
 #include "agent/speed/speed_group.h"
 
 #include "tests/unit/child.h"
+#include "tests/unit/run.h"
 
 #include <errno.h>
 #include <string.h>
@@ -374,8 +375,6 @@ int main(void)
 {
 	Suite *suite = suite_create("speed_group");
 	TCase *t = tcase_create("speed_group");
-	SRunner *r;
-	int failed;
 
 	tcase_add_loop_test(t, the_late_one_of_hosts_that_wait_for_each_other_is_named, 0, 4);
 	tcase_add_loop_test(t, the_late_one_of_hosts_with_long_steps_is_named, 0, 8);
@@ -392,9 +391,5 @@ int main(void)
 	tcase_add_test(t, a_worker_without_looks_is_not_waited_for);
 	tcase_add_test(t, messages_about_other_workers_or_of_more_looks_break_the_protocol);
 	suite_add_tcase(suite, t);
-	r = srunner_create(suite);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

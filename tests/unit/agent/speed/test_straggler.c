@@ -3,6 +3,7 @@
 #include "agent/speed/straggler.h"
 
 #include "tests/unit/child.h"
+#include "tests/unit/run.h"
 
 #include <string.h>
 
@@ -220,8 +221,6 @@ int main(void)
 {
 	Suite *s = suite_create("straggler");
 	TCase *t = tcase_create("straggler");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(t, a_span_has_the_looks_of_the_window);
 	tcase_add_test(t, looks_of_any_pace_cover_the_window);
@@ -232,9 +231,5 @@ int main(void)
 	tcase_add_test(t, begin_and_end_take_three_looks_and_do_not_flap);
 	tcase_add_test(t, percents_are_rounded_and_have_a_limit);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -2,6 +2,7 @@
 #include "agent/store/kv.h"
 
 #include "tests/unit/child.h"
+#include "tests/unit/run.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -704,13 +705,7 @@ static TCase *cases(void)
 int main(void)
 {
 	Suite *suite = suite_create("kv");
-	SRunner *runner;
-	int failed;
 
 	suite_add_tcase(suite, cases());
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

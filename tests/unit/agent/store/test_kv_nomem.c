@@ -6,6 +6,7 @@
 
 #include "tests/unit/child.h"
 #include "tests/unit/nomem.h"
+#include "tests/unit/run.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -194,17 +195,11 @@ int main(void)
 {
 	Suite *suite = suite_create("kv_nomem");
 	TCase *tc = tcase_create("kv_nomem");
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(tc, 300);
 	tcase_add_test(tc, any_single_allocation_may_fail);
 	tcase_add_test(tc, all_allocations_from_one_on_may_fail);
 	tcase_add_test(tc, creation_may_fail);
 	suite_add_tcase(suite, tc);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

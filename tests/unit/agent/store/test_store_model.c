@@ -5,6 +5,7 @@
 
 #include "tests/unit/child.h"
 #include "tests/unit/quiet.h"
+#include "tests/unit/run.h"
 
 #include <stdio.h>
 
@@ -419,15 +420,9 @@ int main(void)
 {
 	Suite *suite = suite_create("store_model");
 	TCase *tc = tcase_create("store_model");
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(tc, 300);
 	tcase_add_test(tc, random_calls_agree_with_the_model);
 	suite_add_tcase(suite, tc);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/supervise/devices.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -99,16 +100,10 @@ int main(void)
 {
 	Suite *s = suite_create("devices");
 	TCase *t = tcase_create("devices");
-	SRunner *r;
-	int failed;
 
 	tcase_add_loop_test(t, a_share_is_as_the_rule_says, 0, N(rows));
 	tcase_add_loop_test(t, every_device_goes_to_one_worker, 0, 2);
 	tcase_add_test(t, fewer_devices_than_workers_are_an_error_unless_all_see_all);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -5,6 +5,7 @@
 #include "common/base/log.h"
 #include "common/text/json.h"
 #include "tests/unit/child.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <limits.h>
@@ -365,8 +366,6 @@ int main(void)
 {
 	Suite *s = suite_create("events");
 	TCase *t = tcase_create("events");
-	SRunner *r;
-	int bad;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, an_event_has_its_members_in_memory_and_in_both_files);
@@ -387,9 +386,5 @@ int main(void)
 	tcase_add_test(t, a_symbolic_link_in_the_file_s_place_is_not_followed);
 	tcase_add_test(t, failures_are_those_of_one_attempt_or_of_the_newest);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	bad = srunner_ntests_failed(r);
-	srunner_free(r);
-	return bad ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

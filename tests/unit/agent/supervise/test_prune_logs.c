@@ -4,6 +4,7 @@
 #include "agent/logs/dirs.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -214,8 +215,6 @@ int main(void)
 {
 	Suite *s = suite_create("log_prune");
 	TCase *t = tcase_create("log_prune");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, prune_removes_runs_beyond_the_limit_with_their_latest_link);
@@ -226,9 +225,5 @@ int main(void)
 	tcase_add_test(t, no_link_is_followed);
 	tcase_add_test(t, prune_removes_what_a_crash_left);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -3,6 +3,7 @@
 
 #include "common/base/file.h"
 #include "common/text/json.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -115,17 +116,11 @@ int main(void)
 {
 	Suite *s = suite_create("state_file");
 	TCase *t = tcase_create("state_file");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, the_room_for_a_full_disk_is_taken_before_it_is_needed);
 	tcase_add_test(t, the_highest_version_that_is_complete_is_the_state);
 	tcase_add_test(t, a_spare_that_is_damaged_or_another_thing_is_passed_over);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

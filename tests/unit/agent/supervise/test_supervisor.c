@@ -4,6 +4,7 @@
 #include "common/text/json.h"
 #include "tests/unit/child.h"
 #include "tests/unit/recording_feature.h"
+#include "tests/unit/run.h"
 #include "tests/unit/supervisor_world.h"
 
 static void setup(void)
@@ -517,8 +518,6 @@ static int run(void)
 {
 	Suite *s = suite_create("supervisor");
 	TCase *t = tcase_create("hooks");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, world_free);
 	tcase_add_test(t, a_worker_that_succeeds);
@@ -550,10 +549,7 @@ static int run(void)
 	tcase_add_test(t, features_are_called_in_the_order_of_the_table_and_freed_in_the_other);
 	tcase_add_test(t, a_failing_init_frees_the_features_before_it);
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }
 
 int main(void)

@@ -2,6 +2,7 @@
 #include "agent/supervise/private.h"
 #include "agent/supervise/tfconfig.h"
 #include "agent/supervise/worker_environment.h"
+#include "tests/unit/run.h"
 #include "tests/unit/spec_doc.h"
 
 #include <check.h>
@@ -368,8 +369,6 @@ int main(void)
 {
 	Suite *s = suite_create("environ");
 	TCase *t = tcase_create("environ");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(t, every_worker_finds_itself_in_one_cluster);
 	tcase_add_test(t, tf_config_is_not_there_unless_it_is_asked_for);
@@ -386,9 +385,5 @@ int main(void)
 	tcase_add_test(t, variables_of_the_specification_replace_others);
 	tcase_add_test(t, identity_of_an_outer_worker_is_not_inherited);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

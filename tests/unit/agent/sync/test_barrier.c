@@ -2,6 +2,7 @@
 #include "agent/sync/barrier.h"
 #include "tests/unit/child.h"
 #include "tests/unit/quiet.h"
+#include "tests/unit/run.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -771,8 +772,6 @@ int main(void)
 {
 	Suite *s = suite_create("barrier");
 	TCase *t = tcase_create("barrier");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, setup, teardown);
@@ -789,9 +788,5 @@ int main(void)
 	tcase_add_loop_test(t, each_call_is_answered_once_or_dropped, 0, 4);
 	tcase_add_test(t, freed_barriers_answer_nothing_more);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -6,6 +6,7 @@
 #include "agent/sync/barrier.h"
 #include "tests/unit/child.h"
 #include "tests/unit/quiet.h"
+#include "tests/unit/run.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -549,8 +550,6 @@ int main(void)
 {
 	Suite *s = suite_create("barrier_model");
 	TCase *t = tcase_create("model");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, all_orders_of_three_members_at_one_name);
@@ -559,9 +558,5 @@ int main(void)
 	tcase_add_test(t, sets_that_differ_and_callers_that_are_no_members_in_all_orders);
 	tcase_add_test(t, random_walks_of_five_members_at_three_names);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/members_test.h"
+#include "tests/unit/run.h"
 
 static int n_errors, answers_at_error;
 
@@ -426,8 +427,6 @@ int main(void)
 {
 	Suite *s = suite_create("members");
 	TCase *t = tcase_create("members");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, setup, teardown);
@@ -454,9 +453,5 @@ int main(void)
 	tcase_add_test(t, wait_for_the_error_ends_at_its_own_deadline);
 	tcase_add_test(t, callbacks_may_call_any_function);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

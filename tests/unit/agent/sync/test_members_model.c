@@ -4,6 +4,7 @@
  * each step: all orders of events in a small world, and random walks in a larger one. */
 
 #include "tests/unit/members_test.h"
+#include "tests/unit/run.h"
 
 static void setup(void)
 {
@@ -429,17 +430,11 @@ int main(void)
 {
 	Suite *s = suite_create("members_model");
 	TCase *t = tcase_create("model");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, random_walks_agree_with_the_model);
 	tcase_add_test(t, all_orders_of_three_members_agree_with_the_model);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -4,6 +4,7 @@
 #include "common/base/file.h"
 #include "common/base/proc.h"
 #include "tests/unit/child.h"
+#include "tests/unit/run.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -349,8 +350,6 @@ int main(void)
 {
 	Suite *s = suite_create("hang");
 	TCase *t = tcase_create("hang");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 120);
@@ -365,9 +364,5 @@ int main(void)
 	tcase_add_test(t, freeing_all_dumps_calls_back_those_that_wait);
 	tcase_add_test(t, dumps_that_run_end_with_their_owner);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/watchdog/heartbeat.h"
 #include "tests/unit/child.h"
+#include "tests/unit/run.h"
 
 #include <stdio.h>
 
@@ -728,8 +729,7 @@ int main(void)
 {
 	Suite *s = suite_create("heartbeat");
 	TCase *t = tcase_create("heartbeat");
-	SRunner *r;
-	int failed, n = (int)(sizeof(walked) / sizeof(walked[0]));
+	int n = (int)(sizeof(walked) / sizeof(walked[0]));
 
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, setup, NULL);
@@ -764,9 +764,5 @@ int main(void)
 	tcase_add_loop_test(t, all_orders_of_beats_steps_and_checks_agree_with_the_model, 0, n);
 	tcase_add_loop_test(t, random_walks_of_heartbeats_agree_with_the_model, 0, n);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -2,6 +2,7 @@
 #include "agent/watchdog/progress.h"
 
 #include "common/base/file.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -211,8 +212,6 @@ int main(void)
 {
 	Suite *s = suite_create("progress");
 	TCase *t = tcase_create("progress");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, only_a_log_that_grows_is_a_change);
@@ -224,9 +223,5 @@ int main(void)
 	tcase_add_test(t, a_checkpoint_that_is_overwritten_is_a_change);
 	tcase_add_test(t, a_change_below_a_directory_is_a_change_of_it);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

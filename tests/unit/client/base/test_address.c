@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/base/address.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -125,16 +126,11 @@ int main(void)
 {
 	Suite *s = suite_create("address");
 	TCase *tc = tcase_create("address");
-	SRunner *sr = srunner_create(s);
-	int failed;
 
 	tcase_add_test(tc, workers_are_addressed_by_rank_set_role_and_index);
 	tcase_add_test(tc, the_parts_of_an_address_are_kept_apart);
 	tcase_add_test(tc, workers_of_other_hosts_are_known_by_their_hosts_roles);
 	tcase_add_test(tc, broken_addresses_are_refused_with_a_reason);
 	suite_add_tcase(s, tc);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/base/job_names.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -76,15 +77,10 @@ int main(void)
 {
 	Suite *s = suite_create("job_names");
 	TCase *t = tcase_create("all");
-	SRunner *sr = srunner_create(s);
-	int failed;
 
 	tcase_add_test(t, a_pattern_means_jobs_of_the_verbs_kind_once_each);
 	tcase_add_test(t, a_pattern_keeps_the_workers_behind_its_slash);
 	tcase_add_test(t, a_job_that_several_patterns_match_is_there_once);
 	suite_add_tcase(s, t);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed != 0;
+	return suite_run(s);
 }

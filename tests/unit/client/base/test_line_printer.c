@@ -2,6 +2,7 @@
 #include "client/base/line_printer.h"
 
 #include "common/base/cleanup.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -234,8 +235,6 @@ int main(void)
 {
 	Suite *s = suite_create("line_printer");
 	TCase *tc = tcase_create("line_printer");
-	SRunner *sr = srunner_create(s);
-	int failed;
 
 	setenv("TZ", "UTC", 1);
 	tzset();
@@ -254,8 +253,5 @@ int main(void)
 	tcase_add_test(tc, only_the_prefix_is_coloured);
 	tcase_add_test(tc, lines_of_wrong_types_are_printed_or_left_out);
 	suite_add_tcase(s, tc);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -3,6 +3,7 @@
 
 #include "common/spec/spec.h"
 #include "common/text/json.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <string.h>
@@ -143,8 +144,6 @@ int main(void)
 {
 	Suite *s = suite_create("spec_diff");
 	TCase *tc = tcase_create("all");
-	SRunner *sr = srunner_create(s);
-	int failed;
 
 	tcase_add_test(tc, a_specification_does_not_differ_from_itself);
 	tcase_add_test(tc, keys_are_named_by_their_paths);
@@ -153,8 +152,5 @@ int main(void)
 	tcase_add_test(tc, environment_variables_are_compared_one_by_one);
 	tcase_add_test(tc, of_a_run_only_the_names_of_variables_are_compared);
 	suite_add_tcase(s, tc);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -5,6 +5,7 @@
 #include "client/launch/yaml.h"
 
 #include "common/base/cleanup.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <pwd.h>
@@ -281,8 +282,6 @@ int main(void)
 {
 	Suite *s = suite_create("import");
 	TCase *t = tcase_create("supervisord");
-	SRunner *runner;
-	int failed;
 
 	tcase_add_test(t, known_names_are_replaced_and_others_stay);
 	tcase_add_test(t, commands_are_split_as_by_a_shell);
@@ -298,9 +297,5 @@ int main(void)
 	tcase_add_test(t, inherited_values_are_read_as_in_their_section);
 	tcase_add_test(t, some_keys_see_the_environment_of_the_program);
 	suite_add_tcase(s, t);
-	runner = srunner_create(s);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(s);
 }

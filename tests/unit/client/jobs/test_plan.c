@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/jobs/plan.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -198,8 +199,6 @@ int main(void)
 {
 	Suite *s = suite_create("plan");
 	TCase *t = tcase_create("plan");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, each_job_gets_what_it_lacks);
@@ -213,8 +212,5 @@ int main(void)
 	tcase_add_test(t, after_a_boot_a_circle_keeps_no_other_job_from_starting);
 	tcase_add_test(t, two_files_with_one_name_are_refused);
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

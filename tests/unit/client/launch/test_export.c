@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/launch/export.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -72,14 +73,9 @@ int main(void)
 {
 	Suite *s = suite_create("export");
 	TCase *tc = tcase_create("export");
-	SRunner *sr = srunner_create(s);
-	int failed;
 
 	tcase_add_test(tc, export_chooses_the_callers_variables);
 	tcase_add_test(tc, every_role_gets_it_and_odd_documents_are_left_alone);
 	suite_add_tcase(s, tc);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

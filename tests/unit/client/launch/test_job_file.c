@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/launch/job_file.h"
 #include "client/launch/yaml_marks.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -135,8 +136,6 @@ int main(void)
 {
 	Suite *s = suite_create("job_file");
 	TCase *t = tcase_create("all");
-	SRunner *sr = srunner_create(s);
-	int failed;
 
 #if HAVE_YAML
 	tcase_add_loop_test(t, every_error_has_line_column_and_path_in_the_order_of_the_file, 0,
@@ -146,8 +145,5 @@ int main(void)
 	tcase_add_test(t, a_file_that_cannot_be_read_is_a_problem_of_the_file);
 	tcase_add_test(t, errors_in_json_with_escapes_that_yaml_lacks_have_no_place);
 	suite_add_tcase(s, t);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -3,6 +3,7 @@
 
 #include "client/launch/table.h"
 #include "common/spec/spec.h"
+#include "tests/unit/run.h"
 
 #include <errno.h>
 #include <sys/stat.h>
@@ -573,8 +574,6 @@ int main(void)
 {
 	Suite *s = suite_create("launch");
 	TCase *t = tcase_create("launch");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_loop_test(t, a_flag_has_its_place_in_the_specification, 0, N(effects));
@@ -594,9 +593,5 @@ int main(void)
 	tcase_add_test(t, the_specification_with_defaults_is_one_that_parses);
 	tcase_add_test(t, every_flag_is_in_the_help_and_none_clashes);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

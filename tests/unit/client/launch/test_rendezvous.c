@@ -2,6 +2,7 @@
 #include "tests/unit/launch_line.h"
 
 #include "common/spec/spec.h"
+#include "tests/unit/run.h"
 
 #include <errno.h>
 
@@ -358,8 +359,6 @@ int main(void)
 {
 	Suite *s = suite_create("launch_rendezvous");
 	TCase *t = tcase_create("launch_rendezvous");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_loop_test(t, flags_of_several_hosts_become_keys_of_rendezvous, 0, N(sections));
@@ -370,9 +369,5 @@ int main(void)
 	tcase_add_loop_test(t, auto_takes_from_slurm_and_mpi_what_no_flag_sets, 0, N(found));
 	tcase_add_loop_test(t, auto_names_the_variable_that_is_wrong, 0, N(lost));
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/launch/slurm.h"
 #include "tests/unit/random.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -217,8 +218,6 @@ int main(void)
 {
 	Suite *s = suite_create("launch_slurm");
 	TCase *t = tcase_create("launch_slurm");
-	SRunner *r;
-	int failed;
 
 	tcase_add_loop_test(t, a_list_of_hosts_has_a_size_and_a_first_one, 0, N(lists));
 	tcase_add_loop_test(t, rubbish_is_no_list_of_hosts, 0, N(rubbish));
@@ -228,9 +227,5 @@ int main(void)
 	tcase_add_test(t, a_step_says_where_its_hosts_meet);
 	tcase_add_loop_test(t, a_step_with_a_wrong_variable_is_refused_by_its_name, 0, N(wrong));
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/launch/yaml.h"
 #include "common/spec/spec.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -263,8 +264,6 @@ int main(void)
 {
 	Suite *s = suite_create("yaml");
 	TCase *t = tcase_create("yaml");
-	SRunner *r;
-	int failed;
 
 	tcase_add_loop_test(t, json_is_read, 0, N(json_documents));
 	tcase_add_test(t, a_file_that_cannot_be_read_is_named);
@@ -281,9 +280,5 @@ int main(void)
 	tcase_add_test(t, without_libyaml_only_json_is_read);
 #endif
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -2,6 +2,7 @@
 #include "client/output/table.h"
 
 #include "common/base/cleanup.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <locale.h>
@@ -217,8 +218,6 @@ int main(void)
 {
 	Suite *s = suite_create("table");
 	TCase *tc = tcase_create("table");
-	SRunner *sr = srunner_create(s);
-	int failed;
 
 	setlocale(LC_CTYPE, "C.UTF-8");
 	tcase_add_test(tc, columns_are_as_wide_as_their_widest_cell);
@@ -233,8 +232,5 @@ int main(void)
 	tcase_add_test(tc, a_table_without_rows_is_its_legend);
 	tcase_add_test(tc, colour_is_wanted_on_a_terminal_that_can_and_may_show_it);
 	suite_add_tcase(s, tc);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/output/time_text.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -120,8 +121,6 @@ int main(void)
 {
 	Suite *s = suite_create("humane");
 	TCase *tc = tcase_create("humane");
-	SRunner *sr = srunner_create(s);
-	int failed;
 
 	setenv("TZ", "UTC", 1);
 	tzset();
@@ -133,8 +132,5 @@ int main(void)
 	tcase_add_test(tc, a_formatted_duration_can_be_parsed);
 	tcase_add_test(tc, nonsense_is_refused_and_the_option_named);
 	suite_add_tcase(s, tc);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -3,6 +3,7 @@
 
 #include "common/base/cleanup.h"
 #include "common/base/memstream.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <locale.h>
@@ -63,8 +64,6 @@ int main(void)
 {
 	Suite *s = suite_create("wrap");
 	TCase *t = tcase_create("wrap");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	setlocale(LC_CTYPE, "C.UTF-8");
 	tcase_add_test(t, short_text_stays_as_it_is);
@@ -73,8 +72,5 @@ int main(void)
 	tcase_add_test(t, a_rule_is_cut);
 	tcase_add_test(t, colours_take_no_room_and_wide_characters_two);
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -2,6 +2,7 @@
 #include "client/plot/plot.h"
 
 #include "common/text/json.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdarg.h>
@@ -398,8 +399,6 @@ int main(void)
 {
 	Suite *s = suite_create("plot model");
 	TCase *tc = tcase_create("all");
-	SRunner *sr;
-	int failures;
 
 	tcase_add_checked_fixture(tc, NULL, teardown);
 	tcase_add_test(tc, a_start_is_starting_then_running_then_stopping);
@@ -420,9 +419,5 @@ int main(void)
 	tcase_add_test(tc, times_that_no_picture_has_room_for_are_left_out);
 	tcase_add_test(tc, events_of_newer_versions_are_marks_and_nonsense_is_left_out);
 	suite_add_tcase(s, tc);
-	sr = srunner_create(s);
-	srunner_run_all(sr, CK_ENV);
-	failures = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failures != 0;
+	return suite_run(s);
 }

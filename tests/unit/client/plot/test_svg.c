@@ -4,6 +4,7 @@
 #include "client/plot/axis.h"
 #include "client/plot/xml.h"
 #include "common/text/json.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <ctype.h>
@@ -373,8 +374,6 @@ int main(void)
 {
 	Suite *s = suite_create("plot svg");
 	TCase *tc = tcase_create("all");
-	SRunner *sr;
-	int failures;
 
 	tcase_add_test(tc, a_small_run_shows_every_start_and_its_root_cause);
 	tcase_add_test(tc, texts_of_workers_stay_texts);
@@ -388,9 +387,5 @@ int main(void)
 	tcase_add_test(tc, ticks_say_no_more_than_they_have_to);
 	tcase_add_test(tc, text_is_escaped_and_cut_between_characters);
 	suite_add_tcase(s, tc);
-	sr = srunner_create(s);
-	srunner_run_all(sr, CK_ENV);
-	failures = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failures != 0;
+	return suite_run(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/queue/payload.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -122,8 +123,6 @@ int main(void)
 {
 	Suite *s = suite_create("payload");
 	TCase *t = tcase_create("payload");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(t, numbers_are_shown_as_they_are_written);
 	tcase_add_test(t, white_space_outside_strings_is_removed);
@@ -131,9 +130,5 @@ int main(void)
 	tcase_add_test(t, an_outcome_without_members_is_an_empty_object);
 	tcase_add_test(t, a_value_is_checked_without_the_space_around_it);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/queue/progress.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -89,8 +90,6 @@ int main(void)
 {
 	Suite *s = suite_create("progress_line");
 	TCase *t = tcase_create("progress_line");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, NULL);
 	tcase_add_test(t, the_rate_is_unknown_before_the_second_look);
@@ -100,9 +99,5 @@ int main(void)
 	tcase_add_test(t, a_rate_that_changes_is_followed);
 	tcase_add_test(t, at_the_end_nothing_is_left_to_wait_for);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

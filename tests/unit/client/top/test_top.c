@@ -2,6 +2,7 @@
 #include "client/top/view.h"
 
 #include "client/base/ctl.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <locale.h>
@@ -535,8 +536,6 @@ int main(void)
 {
 	Suite *s = suite_create("top");
 	TCase *c = tcase_create("top");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(c, setup, teardown);
 	tcase_add_test(c, a_list_is_sorted_by_any_column_both_ways);
@@ -554,9 +553,5 @@ int main(void)
 	tcase_add_test(c, unknown_gpu_memory_is_shown_as_unknown);
 	tcase_add_test(c, columns_without_figures_are_left_out);
 	suite_add_tcase(s, c);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

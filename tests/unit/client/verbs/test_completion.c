@@ -4,6 +4,7 @@
 #include "client/launch/launch.h"
 #include "client/verbs/verbs.h"
 #include "common/base/cleanup.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -125,8 +126,6 @@ int main(void)
 {
 	Suite *s = suite_create("completion");
 	TCase *tc = tcase_create("completion");
-	SRunner *sr = srunner_create(s);
-	int failed;
 
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, every_verb_and_option_is_in_every_script);
@@ -136,8 +135,5 @@ int main(void)
 	tcase_add_test(tc, bash_offers_verbs_options_values_and_jobs);
 	tcase_add_test(tc, another_shell_is_refused);
 	suite_add_tcase(s, tc);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

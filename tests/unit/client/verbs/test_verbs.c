@@ -5,6 +5,7 @@
 #include "client/launch/launch.h"
 #include "client/verbs/help.h"
 #include "common/base/cleanup.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <ctype.h>
@@ -270,8 +271,6 @@ int main(void)
 {
 	Suite *s = suite_create("verbs");
 	TCase *tc = tcase_create("verbs");
-	SRunner *sr = srunner_create(s);
-	int failed;
 
 	tcase_add_test(tc, every_row_is_complete_and_every_name_unique);
 	tcase_add_test(tc, no_verb_has_an_option_twice);
@@ -282,8 +281,5 @@ int main(void)
 	tcase_add_test(tc, wrong_options_are_named);
 	tcase_add_test(tc, numbers_and_durations_are_checked);
 	suite_add_tcase(s, tc);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -2,6 +2,7 @@
 #include "common/affinity/affinity.h"
 
 #include "common/base/file.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -260,8 +261,6 @@ int main(void)
 {
 	Suite *s = suite_create("affinity");
 	TCase *tc = tcase_create("affinity");
-	SRunner *sr = srunner_create(s);
-	int failed;
 
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, workers_with_gpus_run_near_them);
@@ -271,8 +270,5 @@ int main(void)
 		(int)(sizeof(lists) / sizeof(lists[0])));
 	tcase_add_test(tc, gpus_of_amd_are_found_by_the_topology_of_their_driver);
 	suite_add_tcase(s, tc);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -2,6 +2,7 @@
 #include "common/base/budget.h"
 #include "tests/unit/quiet.h"
 #include "tests/unit/random.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -270,8 +271,6 @@ int main(void)
 {
 	Suite *s = suite_create("budget");
 	TCase *t = tcase_create("budget");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 60);
@@ -287,9 +286,5 @@ int main(void)
 	tcase_add_test(t, an_account_has_its_time_in_each_turn);
 	tcase_add_test(t, a_holder_that_has_left_may_work);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/base/file.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -250,8 +251,6 @@ int main(void)
 {
 	Suite *s = suite_create("file");
 	TCase *t = tcase_create("file");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, reading_is_bounded_and_ends_with_nul);
@@ -266,9 +265,5 @@ int main(void)
 	tcase_add_test(t, a_tree_deeper_than_descriptors_or_paths_reach_is_removed);
 	tcase_add_test(t, a_tree_larger_than_a_limit_is_left_in_part);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

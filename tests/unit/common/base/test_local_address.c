@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/base/local_address.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -54,8 +55,6 @@ int main(void)
 {
 	Suite *s = suite_create("local_address");
 	TCase *tc = tcase_create("local_address");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_loop_test(tc, addresses_networks_interfaces_and_names_are_understood, 0,
 		sizeof(found) / sizeof(found[0]));
@@ -64,8 +63,5 @@ int main(void)
 		sizeof(elsewhere) / sizeof(elsewhere[0]));
 	tcase_add_test(tc, none_may_be_given);
 	suite_add_tcase(s, tc);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed > 0;
+	return suite_run(s);
 }

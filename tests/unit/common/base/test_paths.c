@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/base/paths.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -232,8 +233,6 @@ int main(void)
 {
 	Suite *s = suite_create("paths");
 	TCase *t = tcase_create("paths");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, the_systems_daemon_lives_below_run_and_var);
@@ -251,8 +250,5 @@ int main(void)
 	tcase_add_test(t, a_run_of_one_of_several_hosts_has_its_name);
 	tcase_add_test(t, the_agent_that_the_environment_names_must_be_there);
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/base/file.h"
 #include "common/base/platform.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <limits.h>
@@ -94,8 +95,6 @@ int main(void)
 {
 	Suite *s = suite_create("platform");
 	TCase *t = tcase_create("platform");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_loop_test(
@@ -103,9 +102,5 @@ int main(void)
 	tcase_add_test(t, firmware_text_cannot_steer_a_terminal);
 	tcase_add_test(t, without_the_files_nothing_is_known);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -3,6 +3,7 @@
 
 #include "common/base/cleanup.h"
 #include "common/base/log.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <string.h>
@@ -194,8 +195,6 @@ int main(void)
 {
 	Suite *s = suite_create("printable");
 	TCase *t = tcase_create("all");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, a_stream_keeps_text_lines_and_colours);
@@ -209,9 +208,5 @@ int main(void)
 	tcase_add_test(t, a_line_leaves_in_one_write);
 	tcase_add_test(t, a_long_text_is_written_to_its_end);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

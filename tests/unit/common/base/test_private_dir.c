@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/base/private_dir.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -98,8 +99,6 @@ int main(void)
 {
 	Suite *s = suite_create("private_dir");
 	TCase *t = tcase_create("all");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_directory_that_only_its_user_can_write_is_private);
@@ -109,9 +108,5 @@ int main(void)
 	tcase_add_test(t, a_missing_path_is_not_another_users);
 	tcase_add_test(t, one_of_another_user_is_named_with_its_owner);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

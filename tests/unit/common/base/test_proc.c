@@ -2,6 +2,7 @@
 #include "common/base/proc.h"
 
 #include "tests/unit/child.h"
+#include "tests/unit/run.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -412,8 +413,6 @@ int main(void)
 {
 	Suite *s = suite_create("proc");
 	TCase *t = tcase_create("proc");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(t, a_process_reads_itself);
 	tcase_add_loop_test(
@@ -434,9 +433,5 @@ int main(void)
 	if (!under_valgrind()) /* it has no pidfd_open() */
 		tcase_add_test(t, a_pidfd_tells_the_end_and_never_hits_a_stranger);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

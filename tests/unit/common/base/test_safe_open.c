@@ -2,6 +2,7 @@
 #include "common/base/safe_open.h"
 
 #include "common/base/file.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -150,14 +151,8 @@ static void add_case(Suite *s, const char *name, void (*begin)(void))
 int main(void)
 {
 	Suite *s = suite_create("safe_open");
-	SRunner *r;
-	int failed;
 
 	add_case(s, "safe_open", setup);
 	add_case(s, "without_openat2", without_openat2);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/base/signals.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -82,17 +83,11 @@ int main(void)
 {
 	Suite *s = suite_create("signals");
 	TCase *t = tcase_create("signals");
-	SRunner *r;
-	int failed;
 
 	tcase_add_loop_test(t, a_signal_has_a_name_with_and_without_sig_and_a_number, 0, N(good));
 	tcase_add_test(t, realtime_signals_count_from_both_ends);
 	tcase_add_loop_test(t, an_unknown_signal_is_refused_by_name, 0, N(bad));
 	tcase_add_test(t, every_signal_number_survives_its_name);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/base/similar.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -37,15 +38,10 @@ int main(void)
 {
 	Suite *s = suite_create("similar");
 	TCase *t = tcase_create("all");
-	SRunner *sr = srunner_create(s);
-	int failed;
 
 	tcase_add_test(t, the_distance_counts_letters_more_less_other_and_swapped);
 	tcase_add_test(t, a_long_word_is_like_no_other);
 	tcase_add_test(t, a_short_word_has_few_misspellings);
 	suite_add_tcase(s, t);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

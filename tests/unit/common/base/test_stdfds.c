@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/base/stdfds.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -80,14 +81,8 @@ int main(void)
 {
 	Suite *s = suite_create("stdfds");
 	TCase *t = tcase_create("stdfds");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(t, only_closed_standard_descriptors_become_the_null_device);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

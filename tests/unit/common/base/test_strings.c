@@ -3,6 +3,7 @@
 #include "common/base/strings.h"
 
 #include "common/base/random.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -70,16 +71,11 @@ int main(void)
 {
 	Suite *s = suite_create("strings");
 	TCase *t = tcase_create("all");
-	SRunner *sr = srunner_create(s);
-	int failed;
 
 	tcase_add_test(t, a_value_is_found_by_its_whole_name_and_the_first_counts);
 	tcase_add_test(t, a_copy_has_strings_of_its_own);
 	tcase_add_test(t, strings_are_added_to_no_list_and_to_a_list);
 	tcase_add_test(t, random_texts_have_their_length_and_letters_and_differ);
 	suite_add_tcase(s, t);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

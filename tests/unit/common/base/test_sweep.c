@@ -4,6 +4,7 @@
 #include "agent/process/cgroup.h"
 #include "common/base/proc.h"
 #include "tests/unit/child.h"
+#include "tests/unit/run.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -347,8 +348,6 @@ int main(int argc, char **argv)
 {
 	Suite *s;
 	TCase *t;
-	SRunner *r;
-	int failed;
 
 	if (argc > 2 && !strcmp(argv[1], "--sweep")) {
 		snprintf(run, sizeof(run), "%s", argv[2]);
@@ -373,9 +372,5 @@ int main(int argc, char **argv)
 	tcase_add_test(t, a_cgroup_that_is_not_there_does_not_hurt);
 	tcase_add_test(t, every_process_of_the_cgroup_is_killed_with_any_environment);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The client against servers that answer as etcd 3.4, 3.5 and 3.6, or badly, or not. */
 #include "tests/unit/etcd_world.h"
+#include "tests/unit/run.h"
 
 #include <errno.h>
 
@@ -549,8 +550,6 @@ int main(void)
 {
 	Suite *s;
 	TCase *t;
-	SRunner *r;
-	int failed;
 
 	if (!world_load())
 		return 77;
@@ -559,9 +558,5 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	add_calls(t);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

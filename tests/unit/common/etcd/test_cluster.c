@@ -3,6 +3,7 @@
 #include "tests/unit/etcd_real.h"
 #include "tests/unit/etcd_test.h"
 #include "tests/unit/etcd_tools.h"
+#include "tests/unit/run.h"
 
 static void client_start(void)
 {
@@ -223,16 +224,10 @@ static void tests_of_three(TCase *t)
 int main(void)
 {
 	Suite *s;
-	SRunner *r;
-	int failed;
 
 	real_or_skip();
 	s = suite_create("etcd, several real ones");
 	add(s, "one", one, tests_of_one);
 	add(s, "three", three, tests_of_three);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

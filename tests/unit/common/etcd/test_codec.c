@@ -3,6 +3,7 @@
 #include "common/etcd/failure.h"
 #include "common/etcd/split.h"
 #include "tests/unit/nomem.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -585,8 +586,6 @@ int main(void)
 {
 	Suite *s = suite_create("etcd codec");
 	TCase *t = tcase_create("codec");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_transaction_is_written_as_etcd_reads_it);
@@ -610,9 +609,5 @@ int main(void)
 	tcase_add_test(t, a_stream_of_anything_else_is_refused);
 	tcase_add_loop_test(t, without_memory_an_answer_is_refused, 0, 2);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

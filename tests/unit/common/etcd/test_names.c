@@ -2,6 +2,7 @@
 /* Endpoints by name: libcurl looks them up beside the loop. */
 #include "tests/unit/etcd_stub.h"
 #include "tests/unit/etcd_test.h"
+#include "tests/unit/run.h"
 
 #include <dirent.h>
 #include <netdb.h>
@@ -148,8 +149,6 @@ int main(void)
 	const char *const endpoints[] = { "h" };
 	struct etcd_options o = { .endpoints = endpoints, .n = 1 };
 	struct error err = { 0 };
-	SRunner *r;
-	int failed;
 
 	if (loop_new(&loop) < 0 || etcd_new(loop, &o, &etcd, &err) < 0) {
 		puts(err.text);
@@ -164,9 +163,5 @@ int main(void)
 	tcase_add_test(t, an_unknown_name_is_an_error);
 	tcase_add_loop_test(t, a_look_up_that_does_not_end_delays_nothing, 0, 2);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

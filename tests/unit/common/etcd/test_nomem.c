@@ -5,6 +5,7 @@
 #include "tests/unit/etcd_stub.h"
 #include "tests/unit/etcd_test.h"
 #include "tests/unit/nomem.h"
+#include "tests/unit/run.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -189,8 +190,6 @@ int main(void)
 	const char *const endpoints[] = { "h" };
 	struct etcd_options o = { .endpoints = endpoints, .n = 1 };
 	struct error err = { 0 };
-	SRunner *r;
-	int failed;
 
 	if (!feed_curl()) {
 		puts("no libcurl here, or allocations that cannot fail");
@@ -207,9 +206,5 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, each_allocation_may_fail);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -3,6 +3,7 @@
 #include "tests/unit/etcd_real.h"
 #include "tests/unit/etcd_test.h"
 #include "tests/unit/etcd_tools.h"
+#include "tests/unit/run.h"
 
 static void client_start_with(struct etcd_options o)
 {
@@ -610,16 +611,10 @@ static void suite_of_others(Suite *s)
 int main(void)
 {
 	Suite *s;
-	SRunner *r;
-	int failed;
 
 	real_or_skip();
 	s = suite_create("etcd, a real one");
 	suite_of_one(s);
 	suite_of_others(s);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

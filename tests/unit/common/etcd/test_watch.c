@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Watches of servers that cut their streams, break them and end them. */
 #include "tests/unit/etcd_world.h"
+#include "tests/unit/run.h"
 
 #include <fcntl.h>
 
@@ -318,8 +319,6 @@ int main(void)
 {
 	Suite *s;
 	TCase *t;
-	SRunner *r;
-	int failed;
 
 	if (!world_load())
 		return 77;
@@ -328,9 +327,5 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	add_watches(t);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/loop/loop.h"
 #include "tests/unit/random.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -688,8 +689,6 @@ int main(void)
 {
 	Suite *s = suite_create("loop");
 	TCase *t = tcase_create("loop");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 60);
@@ -717,9 +716,5 @@ int main(void)
 	tcase_add_test(t, a_signal_handle_may_free_itself);
 	suite_add_tcase(s, t);
 	suite_add_tcase(s, agains());
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

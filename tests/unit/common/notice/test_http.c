@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/notice/http.h"
 #include "tests/unit/http_server.h"
+#include "tests/unit/run.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -340,16 +341,10 @@ int main(void)
 {
 	Suite *s = suite_create("http");
 	TCase *t = tcase_create("http");
-	SRunner *r;
-	int failed;
 
 	load();
 	tcase_add_checked_fixture(t, setup, teardown);
 	add(t);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

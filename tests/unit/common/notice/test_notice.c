@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/notice/notice.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -741,8 +742,6 @@ int main(void)
 {
 	Suite *s = suite_create("notice");
 	TCase *t = tcase_create("clouds"), *shared = tcase_create("shared");
-	SRunner *runner;
-	int failed;
 
 	add_clouds(t);
 	tcase_add_test(shared, a_silent_server_is_asked_less_and_less_often_with_one_warning);
@@ -755,9 +754,5 @@ int main(void)
 		COUNT(endpoints));
 	suite_add_tcase(s, t);
 	suite_add_tcase(s, shared);
-	runner = srunner_create(s);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

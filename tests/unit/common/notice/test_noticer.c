@@ -5,6 +5,7 @@
 #include "common/notice/http.h"
 #include "common/text/json.h"
 #include "tests/unit/http_server.h"
+#include "tests/unit/run.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -377,8 +378,6 @@ int main(void)
 {
 	Suite *s = suite_create("noticer");
 	TCase *t = tcase_create("noticer");
-	SRunner *r;
-	int failed;
 
 	setenv("ELASTICD_METADATA_TIMEOUT", "10m", 1);
 	load();
@@ -388,9 +387,5 @@ int main(void)
 	tcase_add_test(t, a_listener_that_forgets_hears_no_more);
 	add_curl(t);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

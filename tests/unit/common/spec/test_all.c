@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* All errors of a specification at once, and what an unknown key may have been meant to be. */
 #include "common/spec/spec.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -151,8 +152,6 @@ int main(void)
 {
 	Suite *s = suite_create("spec_all");
 	TCase *t = tcase_create("all");
-	SRunner *sr = srunner_create(s);
-	int failed;
 
 	tcase_add_loop_test(t, every_error_is_found_at_once_and_none_that_follows_from_another, 0,
 		sizeof(rows) / sizeof(rows[0]));
@@ -160,8 +159,5 @@ int main(void)
 	tcase_add_loop_test(t, an_unknown_key_gets_a_hint_where_it_belongs, 0,
 		sizeof(hints) / sizeof(hints[0]));
 	suite_add_tcase(s, t);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/base/file.h"
+#include "tests/unit/run.h"
 #include "tests/unit/spec_doc.h"
 
 #include <errno.h>
@@ -154,7 +155,6 @@ int main(void)
 {
 	Suite *s = suite_create("spec_preemption");
 	TCase *t = tcase_create("spec_preemption");
-	SRunner *r;
 	int failed;
 
 	if (!mkdtemp(dir))
@@ -167,10 +167,7 @@ int main(void)
 	tcase_add_test(t, the_exit_code_is_free_where_no_rule_names_it);
 	tcase_add_test(t, a_machine_of_gces_with_a_gpu_has_a_code_of_its_own);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
+	failed = suite_run(s);
 	(void)!file_rm_rf(dir);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return failed;
 }

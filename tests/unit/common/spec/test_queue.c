@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/run.h"
 #include "tests/unit/spec_doc.h"
 
 #include <errno.h>
@@ -158,8 +159,6 @@ int main(void)
 {
 	Suite *s = suite_create("spec_queue");
 	TCase *t = tcase_create("spec_queue");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, a_job_that_says_nothing_of_its_queue_has_the_defaults);
@@ -170,9 +169,5 @@ int main(void)
 	tcase_add_test(t, a_role_whose_loss_fails_the_queue_has_no_scope_worker);
 	tcase_add_test(t, a_pool_has_all_but_leaders_evaluators_and_those_that_fail_the_queue);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/run.h"
 #include "tests/unit/spec_doc.h"
 
 #include <errno.h>
@@ -270,8 +271,6 @@ int main(void)
 {
 	Suite *suite = suite_create("spec_rendezvous");
 	TCase *t = tcase_create("rendezvous");
-	SRunner *runner;
-	int failed;
 
 	tcase_add_test(t, one_host_alone_is_the_default);
 	tcase_add_test(t, every_key_reaches_its_field);
@@ -280,9 +279,5 @@ int main(void)
 		t, a_missing_key_of_several_hosts_is_one_error_that_names_it, 0, N(refused));
 	tcase_add_test(t, numbers_of_hosts_are_read_whole);
 	suite_add_tcase(suite, t);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/spec/table.h"
+#include "tests/unit/run.h"
 #include "tests/unit/spec_doc.h"
 
 #include <stdlib.h>
@@ -426,8 +427,6 @@ int main(void)
 {
 	Suite *s = suite_create("spec_roles");
 	TCase *t = tcase_create("spec_roles");
-	SRunner *r;
-	int failed;
 
 	tcase_add_loop_test(t, contradictions_are_refused_by_path, 0, N(cases));
 	tcase_add_test(t, a_roles_restart_rules_are_the_jobs_but_for_what_it_says);
@@ -445,9 +444,5 @@ int main(void)
 	tcase_add_test(t, auto_devices_are_those_of_the_variable_or_the_host);
 	tcase_add_test(t, found_devices_are_counted_against_the_workers);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/spec/table.h"
+#include "tests/unit/run.h"
 #include "tests/unit/spec_doc.h"
 #include "tests/unit/spec_rows.h"
 
@@ -763,8 +764,6 @@ int main(void)
 {
 	Suite *s = suite_create("spec");
 	TCase *t = tcase_create("spec");
-	SRunner *r;
-	int failed;
 
 	tcase_add_loop_test(t, a_key_accepts_its_values, 0, N(rows));
 	tcase_add_loop_test(t, a_key_refuses_wrong_types_and_values_by_path, 0, N(rows));
@@ -791,9 +790,5 @@ int main(void)
 	tcase_add_test(t, xpus_are_counted_by_their_tiles_and_by_what_is_visible);
 	tcase_add_test(t, the_reference_page_has_every_key_and_no_other);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

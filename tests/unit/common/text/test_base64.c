@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/text/base64.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -76,17 +77,11 @@ int main(void)
 {
 	Suite *s = suite_create("base64");
 	TCase *t = tcase_create("all");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, the_examples_of_the_rfc);
 	tcase_add_test(t, all_bytes_come_back);
 	tcase_add_test(t, invalid_base64_is_refused);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/text/duration.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -149,8 +150,6 @@ int main(void)
 {
 	Suite *s = suite_create("duration");
 	TCase *t = tcase_create("duration");
-	SRunner *r;
-	int failed;
 
 	tcase_add_loop_test(t, a_duration_is_the_sum_of_its_parts, 0, N(good));
 	tcase_add_loop_test(t, an_invalid_duration_is_refused_by_name, 0, N(malformed));
@@ -160,9 +159,5 @@ int main(void)
 	tcase_add_test(t, formatting_gives_the_shortest_text_that_reads_back_the_same);
 	tcase_add_test(t, people_read_two_units_at_most);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

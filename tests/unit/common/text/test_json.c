@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/text/json.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -208,8 +209,6 @@ int main(void)
 {
 	Suite *s = suite_create("json");
 	TCase *t = tcase_create("json");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(t, setters_put_what_is_given_and_skip_null_strings);
 	tcase_add_test(t, notes_stand_one_behind_the_other);
@@ -224,9 +223,5 @@ int main(void)
 	tcase_add_test(t, size_and_kind_are_checked);
 	tcase_add_test(t, errors_of_a_file_begin_with_its_path);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

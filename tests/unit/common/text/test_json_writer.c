@@ -2,6 +2,7 @@
 #include "common/text/json_writer.h"
 
 #include "common/text/json.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -108,17 +109,11 @@ int main(void)
 {
 	Suite *s = suite_create("json_writer");
 	TCase *t = tcase_create("json_writer");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, each_text_comes_back_from_a_parser);
 	tcase_add_test(t, invalid_utf8_is_refused_or_replaced);
 	tcase_add_test(t, numbers_and_bytes_are_written_whole);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

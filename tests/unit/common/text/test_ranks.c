@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/text/ranks.h"
 #include "tests/unit/child.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -125,17 +126,11 @@ int main(void)
 {
 	Suite *s = suite_create("ranks");
 	TCase *t = tcase_create("ranks");
-	SRunner *r;
-	int failed;
 
 	tcase_add_loop_test(t, a_set_is_kept_sorted_and_joined, 0, N(good));
 	tcase_add_loop_test(t, an_invalid_set_is_refused_with_the_reason, 0, N(bad));
 	tcase_add_test(t, a_set_contains_what_was_added_and_nothing_else);
 	tcase_add_test(t, an_empty_set_has_no_members);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -3,6 +3,7 @@
 
 #include "common/base/cleanup.h"
 #include "common/base/printable.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -260,8 +261,6 @@ int main(void)
 {
 	Suite *s = suite_create("report");
 	TCase *tc = tcase_create("report");
-	SRunner *sr = srunner_create(s);
-	int failed;
 
 	setenv("TZ", "UTC", 1);
 	tzset();
@@ -281,8 +280,5 @@ int main(void)
 	tcase_add_test(tc, colour_is_only_there_when_asked_for);
 	tcase_add_test(tc, printable_text_has_no_controls_and_is_utf8);
 	suite_add_tcase(s, tc);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

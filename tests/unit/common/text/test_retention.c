@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/text/retention.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -99,8 +100,6 @@ int main(void)
 {
 	Suite *s = suite_create("retention");
 	TCase *t = tcase_create("retention");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, NULL);
 	tcase_add_test(t, without_limits_all_stay);
@@ -109,9 +108,5 @@ int main(void)
 	tcase_add_test(t, the_oldest_go_until_the_rest_fits_and_the_newest_always_stays);
 	tcase_add_test(t, a_run_says_why_it_goes);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

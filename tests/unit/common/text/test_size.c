@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/text/size.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -107,8 +108,6 @@ int main(void)
 {
 	Suite *s = suite_create("size");
 	TCase *t = tcase_create("size");
-	SRunner *r;
-	int failed;
 
 	tcase_add_loop_test(t, suffixes_are_powers_of_1024, 0, N(good));
 	tcase_add_loop_test(t, an_invalid_size_is_refused_by_name, 0, N(bad));
@@ -117,9 +116,5 @@ int main(void)
 	tcase_add_test(t, formatting_reads_back_the_same);
 	tcase_add_test(t, people_read_three_digits);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

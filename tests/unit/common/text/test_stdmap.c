@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/text/stdmap.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -93,16 +94,10 @@ int main(void)
 {
 	Suite *s = suite_create("stdmap");
 	TCase *t = tcase_create("stdmap");
-	SRunner *r;
-	int failed;
 
 	tcase_add_loop_test(t, a_map_reads_back_as_it_was_written, 0, N(good));
 	tcase_add_loop_test(t, a_broken_map_is_refused_and_leaves_the_old_one, 0, N(bad));
 	tcase_add_test(t, a_number_holds_for_all_ranks_and_a_map_for_those_it_names);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections without a socket. */
+#include "tests/unit/run.h"
 #include "tests/unit/varlink_demo.h"
 
 static struct varlink_connection *carried;
@@ -374,8 +375,6 @@ int main(void)
 {
 	Suite *s = suite_create("varlink_carried");
 	TCase *t = tcase_create("carried");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, demo_stop);
 	tcase_add_test(t, a_call_is_answered_by_the_carrier);
@@ -396,9 +395,5 @@ int main(void)
 	tcase_add_test(t, an_answer_whose_promise_is_lost_is_not_sent);
 	tcase_add_test(t, a_carrier_that_takes_no_more_gets_what_may_leave_and_no_more);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -4,6 +4,7 @@
 #include "common/varlink/client.h"
 #include "common/varlink/socket.h"
 #include "common/varlink/sync.h"
+#include "tests/unit/run.h"
 
 #include <signal.h>
 #include <time.h>
@@ -686,14 +687,8 @@ static void add_sync_tests(Suite *s)
 int main(void)
 {
 	Suite *s = suite_create("varlink_client");
-	SRunner *r;
-	int failed;
 
 	add_client_tests(s);
 	add_sync_tests(s);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

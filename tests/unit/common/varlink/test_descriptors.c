@@ -4,6 +4,7 @@
 
 #include "common/varlink/client.h"
 #include "common/varlink/socket.h"
+#include "tests/unit/run.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -277,8 +278,6 @@ int main(void)
 {
 	Suite *s = suite_create("varlink_descriptors");
 	TCase *t = tcase_create("given"), *without = tcase_create("without");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, one_comes_with_its_call);
@@ -296,9 +295,5 @@ int main(void)
 	suite_add_tcase(s, t);
 	tcase_add_test(without, a_server_that_wants_none_gets_none);
 	suite_add_tcase(s, without);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

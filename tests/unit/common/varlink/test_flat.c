@@ -10,6 +10,7 @@
 #include "common/varlink/worker_ranges.h"
 #include "tests/unit/child.h"
 #include "tests/unit/quiet.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -360,8 +361,6 @@ int main(void)
 {
 	Suite *s = suite_create("varlink_flat");
 	TCase *t = tcase_create("varlink_flat");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 600);
@@ -372,9 +371,5 @@ int main(void)
 	tcase_add_test(t, numbers_are_read_to_their_last_digit);
 	tcase_add_loop_test(t, random_calls_get_the_same_answer_both_ways, 0, 4);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

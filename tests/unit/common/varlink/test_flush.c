@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers that do not wait for the next turn of the loop. */
+#include "tests/unit/run.h"
 #include "tests/unit/varlink_demo.h"
 
 #define REPLY "{'parameters':{'key':'x'}}\n"
@@ -202,8 +203,6 @@ int main(void)
 {
 	Suite *s = suite_create("varlink_flush");
 	TCase *t = tcase_create("varlink_flush");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 60);
@@ -214,9 +213,5 @@ int main(void)
 	tcase_add_test(t, a_peer_that_sends_and_ends_its_side_gets_what_is_promised);
 	tcase_add_test(t, a_flush_sends_kept_promises_at_once);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/varlink/frame.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -142,8 +143,6 @@ int main(void)
 {
 	Suite *s = suite_create("varlink_frame");
 	TCase *t = tcase_create("varlink_frame");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, messages_come_out_as_they_went_in_however_they_were_cut);
@@ -153,9 +152,5 @@ int main(void)
 	tcase_add_test(t, a_message_too_long_is_refused_before_its_end);
 	tcase_add_test(t, memory_stays_near_what_waits);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

@@ -2,6 +2,7 @@
 #include "common/varlink/idl.h"
 #include "common/varlink/manager_idl.h"
 #include "common/varlink/peer_idl.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -191,8 +192,6 @@ int main(void)
 {
 	Suite *s = suite_create("varlink_idl");
 	TCase *t = tcase_create("varlink_idl");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, NULL, teardown);
 	tcase_add_test(t, members_are_found_by_kind_and_name);
@@ -203,9 +202,5 @@ int main(void)
 	tcase_add_test(t, the_manager_interface_parses);
 	tcase_add_test(t, the_peer_interface_has_only_messages_without_answers);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

@@ -6,6 +6,7 @@
 #include "common/varlink/idl.h"
 #include "common/varlink/queue_idl.h"
 #include "common/varlink/queue_ranges.h"
+#include "tests/unit/run.h"
 
 #define OTHER "org.test.other."
 
@@ -288,8 +289,6 @@ int main(void)
 {
 	Suite *s = suite_create("varlink_interfaces");
 	TCase *t = tcase_create("all");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 60);
 	tcase_add_checked_fixture(t, setup, teardown);
@@ -304,9 +303,5 @@ int main(void)
 	tcase_add_test(t, a_wrong_interface_among_them_is_refused);
 	tcase_add_test(t, each_integer_of_the_queue_has_its_range);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How much connections may hold together, for how long, and which one gives way. */
+#include "tests/unit/run.h"
 #include "tests/unit/varlink_demo.h"
 
 enum { ALL = 1 << 20, SHARE = 256 << 10, KIB = 1024 };
@@ -614,8 +615,6 @@ int main(void)
 {
 	Suite *s = suite_create("varlink_limits");
 	TCase *t = tcase_create("varlink_limits");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, demo_stop);
 	tcase_set_timeout(t, 60);
@@ -641,9 +640,5 @@ int main(void)
 	tcase_add_test(t, where_all_connections_are_taken_the_greediest_gives_one_up);
 	tcase_add_test(t, an_unwelcome_peer_is_refused_before_its_bytes_are_read);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

@@ -4,6 +4,7 @@
 #include "common/base/file.h"
 #include "common/varlink/socket.h"
 #include "tests/unit/child.h"
+#include "tests/unit/run.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -265,8 +266,6 @@ int main(void)
 {
 	Suite *s = suite_create("varlink_listen");
 	TCase *t = tcase_create("varlink_listen");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 30);
@@ -282,9 +281,5 @@ int main(void)
 	tcase_add_test(t, a_connection_over_the_limit_gets_an_error);
 	tcase_add_test(t, running_out_of_descriptors_neither_spins_nor_lasts);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

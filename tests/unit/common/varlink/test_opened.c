@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The pointer that opened() gives a connection, its refusals, and receiving ahead of the loop. */
+#include "tests/unit/run.h"
 #include "tests/unit/varlink_demo.h"
 
 static char users[4];
@@ -195,8 +196,6 @@ int main(void)
 {
 	Suite *s = suite_create("varlink_opened");
 	TCase *tc = tcase_create("all");
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, a_connection_keeps_its_user_for_all_its_calls);
@@ -207,9 +206,5 @@ int main(void)
 	tcase_add_test(tc, receiving_ahead_takes_what_one_socket_holds);
 	tcase_add_test(tc, a_handler_receives_nothing_ahead);
 	suite_add_tcase(s, tc);
-	runner = srunner_create(s);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/run.h"
 #include "tests/unit/varlink_demo.h"
 
 static int peer;
@@ -738,8 +739,6 @@ int main(void)
 {
 	Suite *s = suite_create("varlink_server");
 	TCase *t = tcase_create("varlink_server");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 30);
@@ -782,9 +781,5 @@ int main(void)
 	tcase_add_test(t, answers_are_checked_where_that_is_asked_for);
 	tcase_add_test(t, a_service_with_a_wrong_interface_is_refused);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

@@ -2,6 +2,7 @@
 #include "common/varlink/validate.h"
 
 #include "common/text/json.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -187,8 +188,6 @@ int main(void)
 {
 	Suite *s = suite_create("varlink_validate");
 	TCase *t = tcase_create("varlink_validate");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, values_of_each_type_are_accepted);
@@ -199,9 +198,5 @@ int main(void)
 	tcase_add_test(t, integers_out_of_range_are_named_at_any_depth_where_asked);
 	tcase_add_test(t, over_long_names_are_cut_and_not_overrun);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/api/access.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -147,8 +148,6 @@ int main(void)
 {
 	Suite *s = suite_create("access");
 	TCase *t = tcase_create("access");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_test(t, every_combination_has_the_level_that_the_rules_say);
 	tcase_add_test(t, own_jobs_only_unless_one_may_do_all);
@@ -160,8 +159,5 @@ int main(void)
 	tcase_add_test(t, the_primary_group_counts_also_for_an_unknown_user);
 	tcase_add_test(t, two_users_in_one_slot_do_not_get_each_others_answer);
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

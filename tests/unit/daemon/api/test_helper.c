@@ -4,6 +4,7 @@
 
 #include "common/base/file.h"
 #include "common/base/log.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -213,8 +214,6 @@ int main(void)
 {
 	Suite *s = suite_create("helper");
 	TCase *t = tcase_create("helper");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 60);
@@ -226,9 +225,5 @@ int main(void)
 	tcase_add_test(t,
 		where_all_are_taken_a_user_with_many_gives_one_up_and_administrators_have_their_own);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -5,6 +5,7 @@
 
 #include "common/base/log.h"
 #include "daemon/api/remove.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -211,8 +212,6 @@ int main(void)
 {
 	Suite *s = suite_create("prune");
 	TCase *t = tcase_create("prune");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, one_user_has_one_removal_at_a_time_and_the_next_follows_it);
@@ -221,9 +220,5 @@ int main(void)
 	tcase_add_test(t, unremovable_runs_of_one_user_keep_no_other_users_runs);
 	tcase_add_test(t, new_limits_take_effect_at_once);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/base/file.h"
 #include "daemon/config/config.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -326,8 +327,6 @@ int main(void)
 {
 	Suite *s = suite_create("config");
 	TCase *t = tcase_create("config");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, nothing_read_leaves_the_defaults);
@@ -344,8 +343,5 @@ int main(void)
 	tcase_add_test(t, keys_that_wait_for_the_next_start_are_named);
 	tcase_add_test(t, loading_again_forgets_keys_that_are_gone);
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -3,6 +3,7 @@
 #include "daemon/host/notice_delivery.h"
 
 #include "common/base/file.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -171,8 +172,6 @@ int main(void)
 {
 	Suite *s = suite_create("delivery");
 	TCase *t = tcase_create("delivery");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, an_agent_that_answers_before_the_first_turn_is_asked_once);
@@ -180,9 +179,5 @@ int main(void)
 	tcase_add_test(t, an_agent_that_always_hangs_up_is_given_up);
 	tcase_add_test(t, a_job_that_goes_takes_the_notice_along);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -3,6 +3,7 @@
 #include "daemon/host/shutdown_inhibitor.h"
 
 #include "common/base/file.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -345,14 +346,8 @@ int main(void)
 {
 	Suite *s = suite_create("inhibit");
 	TCase *t = tcase_create("inhibit");
-	SRunner *r;
-	int failed;
 
 	add(t);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A child that cannot be reaped: another process traces it. */
 #include "daemon/jobs/child.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -97,15 +98,9 @@ int main(void)
 {
 	Suite *s = suite_create("child");
 	TCase *t = tcase_create("child");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_child_that_is_traced_when_it_is_abandoned_is_not_waited_for);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

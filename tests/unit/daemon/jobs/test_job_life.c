@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The machine of daemon/jobs/job_life.h: every state with every event and every input. */
 #include "daemon/jobs/job_life.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -172,16 +173,11 @@ int main(void)
 {
 	Suite *s = suite_create("daemon_job");
 	TCase *t = tcase_create("life");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_test(t, every_state_has_an_answer_to_every_event);
 	tcase_add_test(t, an_accepted_job_never_ends_without_a_verdict);
 	tcase_add_test(t, nothing_is_started_before_all_is_swept);
 	tcase_add_test(t, states_and_events_have_names);
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -5,6 +5,7 @@
 
 #include "common/base/file.h"
 #include "common/base/log.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -187,8 +188,6 @@ int main(void)
 {
 	Suite *s = suite_create("job_search");
 	TCase *t = tcase_create("job_search");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_search_that_found_nothing_has_the_job_go_on);
@@ -196,9 +195,5 @@ int main(void)
 	tcase_add_test(t, a_sweep_that_hung_is_not_repeated);
 	tcase_add_test(t, many_watchers_get_news_once_and_in_order);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

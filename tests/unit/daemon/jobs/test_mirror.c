@@ -2,6 +2,7 @@
 #include "daemon/jobs/mirror.h"
 
 #include "common/text/json.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -228,8 +229,6 @@ int main(void)
 {
 	Suite *s = suite_create("mirror");
 	TCase *t = tcase_create("text");
-	SRunner *runner;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_living_job_whose_text_was_cut_says_so_and_ends_as_any);
@@ -241,9 +240,5 @@ int main(void)
 	tcase_add_test(t, the_text_of_an_ended_run_is_short);
 	tcase_add_test(t, a_mirror_is_restored_from_the_brief_job_without_a_text);
 	suite_add_tcase(s, t);
-	runner = srunner_create(s);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(s);
 }

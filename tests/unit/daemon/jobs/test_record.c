@@ -3,6 +3,7 @@
 #include "common/text/json.h"
 #include "daemon/jobs/mirror.h"
 #include "daemon/jobs/record.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -578,8 +579,6 @@ int main(void)
 {
 	Suite *s = suite_create("record");
 	TCase *t = tcase_create("record");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_record_comes_back_as_it_was_written);
@@ -609,8 +608,5 @@ int main(void)
 		t, the_mirror_refuses_a_wrong_job_and_stays_as_it_was, 0, COUNT(bad_members));
 	tcase_add_test(t, a_verdict_of_elasticds_own_ends_tasks_that_were_alive);
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

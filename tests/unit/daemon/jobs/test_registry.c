@@ -2,6 +2,7 @@
 #include "daemon/jobs/registry.h"
 
 #include "daemon/jobs/job.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <string.h>
@@ -89,16 +90,10 @@ int main(void)
 {
 	Suite *s = suite_create("registry");
 	TCase *t = tcase_create("registry");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, ended_jobs_are_left_out_after_tidying);
 	tcase_add_test(t, jobs_that_may_go_on_or_were_not_accepted_stay);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -5,6 +5,7 @@
 
 #include "common/base/file.h"
 #include "tests/unit/child.h"
+#include "tests/unit/run.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -140,8 +141,6 @@ int main(void)
 {
 	Suite *s = suite_create("sweeper");
 	TCase *t = tcase_create("sweeper");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 60);
@@ -152,9 +151,5 @@ int main(void)
 	tcase_add_test(t, a_cancelled_sweep_is_ended_and_reaped);
 	tcase_add_test(t, a_hanging_search_of_one_user_delays_no_other_user);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/metrics/http_server.h"
+#include "tests/unit/run.h"
 
 #include <arpa/inet.h>
 #include <check.h>
@@ -369,8 +370,6 @@ int main(void)
 {
 	Suite *s = suite_create("http_server");
 	TCase *t = tcase_create("http_server");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_call_is_answered_and_the_connection_stays);
@@ -388,8 +387,5 @@ int main(void)
 	tcase_add_test(t, one_reader_too_many_takes_the_place_of_the_longest_idle);
 	tcase_add_test(t, an_answer_for_a_reader_that_is_gone_goes_nowhere);
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/metrics/numbers.h"
 #include "daemon/metrics/open_metrics.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <math.h>
@@ -180,8 +181,6 @@ int main(void)
 {
 	Suite *s = suite_create("open_metrics");
 	TCase *t = tcase_create("open_metrics");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_test(t, families_have_a_head_and_samples);
 	tcase_add_test(t, a_family_without_samples_leaves_no_trace);
@@ -190,8 +189,5 @@ int main(void)
 	tcase_add_test(t, a_job_is_read_into_its_numbers);
 	tcase_add_test(t, rows_of_one_metric_stand_together);
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/queue/journal/copy.h"
+#include "tests/unit/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -278,8 +279,6 @@ int main(void)
 {
 	Suite *s = suite_create("queue_journal_copy");
 	TCase *t = tcase_create("copy");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, NULL);
 	tcase_add_test(t, without_a_deputy_answers_wait_for_the_note_alone);
@@ -291,9 +290,5 @@ int main(void)
 	tcase_add_test(t, a_deputy_cannot_have_what_was_not_sent);
 	tcase_add_test(t, a_noted_host_has_what_answers_rely_on);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -2,6 +2,7 @@
 #include "tests/unit/journal_world.h"
 
 #include "tests/unit/child.h"
+#include "tests/unit/run.h"
 
 static const char *const needs[] = { "table", "model" };
 
@@ -728,8 +729,6 @@ int main(void)
 {
 	Suite *s = suite_create("journal");
 	TCase *t = tcase_create("all");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 600);
 	tcase_add_checked_fixture(t, setup, teardown);
@@ -757,9 +756,5 @@ int main(void)
 	tcase_add_test(t, a_record_that_cannot_be_added_causes_a_rewrite);
 	tcase_add_test(t, the_end_of_the_run_removes_the_file);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Workers whose connections end before their deaths are known. */
 #include "tests/unit/queue_test.h"
+#include "tests/unit/run.h"
 
 #define BOTH "failed: 2 workers died with it (queue.deaths): worker 0, worker 1"
 
@@ -261,8 +262,6 @@ int main(void)
 {
 	Suite *s = suite_create("queue_deaths");
 	TCase *t = tcase_create("queue_deaths");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, setup, teardown);
@@ -280,9 +279,5 @@ int main(void)
 	tcase_add_loop_test(t, late_deaths_survive_the_agent_and_keep_the_order, 0, 2);
 	tcase_add_loop_test(t, deaths_of_tasks_that_run_elsewhere_survive_the_agent, 0, 2);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -2,6 +2,7 @@
 /* All queues fail: which waits end with that, which error a client outside the job gets that comes
  * later, and how long the error is kept. */
 #include "tests/unit/queue_test.h"
+#include "tests/unit/run.h"
 
 static const struct queue_error ps = { STATUS_UNAVAILABLE, "ps:0 was killed by SIGKILL", "", 5,
 	-1 };
@@ -218,8 +219,6 @@ int main(void)
 {
 	Suite *s = suite_create("queue_loss");
 	TCase *t = tcase_create("queue_loss");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_loss_ends_all_waits_with_the_exit_code);
@@ -230,9 +229,5 @@ int main(void)
 	tcase_add_test(t, a_queue_used_only_by_workers_keeps_no_loss);
 	tcase_add_test(t, the_oldest_of_too_many_losses_is_forgotten);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

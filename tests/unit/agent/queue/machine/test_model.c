@@ -5,6 +5,7 @@
  * records restore the machine.
  */
 #include "tests/unit/queue_steps.h"
+#include "tests/unit/run.h"
 
 static const struct op ops[] = {
 	{ "submit", do_submit },
@@ -280,17 +281,11 @@ int main(void)
 {
 	Suite *s = suite_create("queue_model");
 	TCase *t = tcase_create("queue_model");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 240);
 	tcase_add_test(t, all_orders_of_two_workers_and_few_tasks_match_the_model);
 	tcase_add_loop_test(t, a_late_death_counts_once_for_each_task, 0, 2);
 	tcase_add_loop_test(t, random_lives_lose_no_task_and_end_every_wait, 0, 4);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

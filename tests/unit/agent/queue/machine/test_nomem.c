@@ -7,6 +7,7 @@
 #include "agent/queue/machine/queue.h"
 #include "tests/unit/child.h"
 #include "tests/unit/nomem.h"
+#include "tests/unit/run.h"
 
 #include <errno.h>
 
@@ -354,8 +355,6 @@ int main(void)
 {
 	Suite *suite = suite_create("queue_nomem");
 	TCase *tc = tcase_create("queue_nomem");
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(tc, 300);
 	tcase_add_test(tc, each_allocation_may_fail);
@@ -363,9 +362,5 @@ int main(void)
 	tcase_add_test(tc, refuses_a_name_that_is_too_long_without_memory);
 	tcase_add_test(tc, making_and_restoring_a_machine_may_fail);
 	suite_add_tcase(suite, tc);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

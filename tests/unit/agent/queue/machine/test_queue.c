@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The work queue as coordinators see it: tasks, room, joins, errors, cancellations, and results. */
 #include "tests/unit/queue_test.h"
+#include "tests/unit/run.h"
 
 /* --- tasks */
 
@@ -744,8 +745,6 @@ int main(void)
 {
 	Suite *s = suite_create("queue");
 	TCase *t = tcase_create("queue");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, tasks_are_leased_in_order_and_put_back_behind_others);
@@ -783,9 +782,5 @@ int main(void)
 	tcase_add_test(t, a_queue_with_a_keeper_is_in_no_journal);
 	tcase_add_test(t, tasks_from_before_the_first_keeper_end_with_it);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The work queue as workers see it: deaths, blame, resources, calls, pools, and time limits. */
 #include "tests/unit/queue_test.h"
+#include "tests/unit/run.h"
 
 /* --- deaths */
 
@@ -606,8 +607,6 @@ int main(void)
 {
 	Suite *s = suite_create("queue_workers");
 	TCase *t = tcase_create("queue_workers");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, the_task_of_a_dead_worker_goes_to_another);
@@ -638,9 +637,5 @@ int main(void)
 	tcase_add_test(t, a_pool_answers_when_whole_and_a_death_breaks_it);
 	tcase_add_test(t, a_late_answer_mends_the_pool_that_it_broke);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }
