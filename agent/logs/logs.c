@@ -112,7 +112,7 @@ static void on_progress(void *arg)
 	for (int k = 0; k < l->n_workers; k++)
 		for (int i = 0; l->workers[k] && i < 2; i++)
 			if (l->workers[k]->std[i].pipe)
-				log_pipe_ready(l->workers[k]->std[i].pipe);
+				log_pipe_console_ready(l->workers[k]->std[i].pipe);
 }
 
 static void logs_console_closed(struct logs *l, int error)

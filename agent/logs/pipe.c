@@ -74,7 +74,7 @@ static void on_retry(void *arg)
 
 	pipe_check_file(p, log_file_retry(p->file, loop_real_us()));
 	if (p->tee)
-		tee_more(p->tee);
+		tee_file_grew(p->tee);
 }
 
 static void pipe_keep_recent(struct log_pipe *p, const char *data, size_t len)
@@ -160,7 +160,7 @@ static void pipe_pass_bytes(struct log_pipe *p, const char *data, size_t len)
 	if (p->file) {
 		pipe_check_file(p, log_file_write(p->file, data, len, loop_real_us()));
 		if (p->tee)
-			tee_more(p->tee);
+			tee_file_grew(p->tee);
 		return;
 	}
 	pipe_keep_recent(p, data, len);
@@ -226,7 +226,7 @@ void log_pipe_set_tee(struct log_pipe *p, struct tee_stream *tee)
 	p->tee = tee;
 }
 
-void log_pipe_ready(struct log_pipe *p)
+void log_pipe_console_ready(struct log_pipe *p)
 {
 	if (p->checked_ms && pipe_may_read(p) && !loop_timer_armed(p->pause))
 		pipe_set_reading(p, true);
@@ -250,7 +250,7 @@ static void on_rotated(void *arg, int fd)
 	struct log_pipe *p = arg;
 
 	if (p->tee)
-		tee_next(p->tee, fd);
+		tee_follow_next(p->tee, fd);
 	else
 		log_fs_close(fd);
 }

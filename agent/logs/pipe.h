@@ -54,7 +54,7 @@ void log_pipe_set_tee(struct log_pipe *p, struct tee_stream *tee);
 /* Reads what is in the pipe now. */
 void log_pipe_drain(struct log_pipe *p);
 /* The console may have room again. */
-void log_pipe_ready(struct log_pipe *p);
+void log_pipe_console_ready(struct log_pipe *p);
 
 /* The last lines of a stream without file, also after its end; borrowed until the next read. */
 const char *log_pipe_recent(const struct log_pipe *p, size_t *ret_len);

@@ -146,7 +146,7 @@ static void on_dir(void *arg, int events)
 
 	r->rescan = true;
 	for (struct log_view *v = r->views; v; v = v->next)
-		log_view_more(v);
+		log_view_check_again(v);
 	reader_arm_soon(r);
 }
 
@@ -286,7 +286,7 @@ static void step_view(struct log_reader *r, struct log_view *v, uint64_t now)
 	if (!n && !r->follow)
 		log_view_finish(v, r->ended);
 	if (!n && r->follow && !r->ended && watch_view(r, v))
-		log_view_more(v);
+		log_view_check_again(v);
 }
 
 /* True when v's next line, or the rest of its present one, precedes those of all other logs. */
@@ -380,7 +380,7 @@ static bool reader_continue(struct log_reader *r, bool *ret_last)
 		/* The old attempt's logs may have grown since they were read: read them once more.
 		 */
 		for (struct log_view *v = r->views; v; v = v->next)
-			log_view_more(v);
+			log_view_check_again(v);
 		r->leaving = r->rescan = true;
 		return true;
 	}
@@ -421,7 +421,7 @@ static void reader_turn(void *arg)
 	r->worked_ms = now;
 	for (struct log_view *v = r->views; v; v = v->next)
 		if (log_view_deadline(v) <= now)
-			log_view_more(v);
+			log_view_check_again(v);
 	do {
 		if (r->rescan)
 			scan_logs(r);
@@ -605,6 +605,6 @@ void log_reader_run_ended(struct log_reader *r)
 	r->ended = true;
 	r->rescan = true;
 	for (struct log_view *v = r->views; v; v = v->next)
-		log_view_more(v);
+		log_view_check_again(v);
 	reader_arm_at(r, 0);
 }

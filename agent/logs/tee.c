@@ -494,17 +494,17 @@ int tee_add(
 		;
 	*p = s;
 	*ret = s;
-	tee_more(s);
+	tee_file_grew(s);
 	return 0;
 }
 
-void tee_more(struct tee_stream *s)
+void tee_file_grew(struct tee_stream *s)
 {
 	s->state = TEE_READY;
 	tee_arm_at(s->tee, 0, 0);
 }
 
-void tee_next(struct tee_stream *s, int fd)
+void tee_follow_next(struct tee_stream *s, int fd)
 {
 	struct tee_newer_file *file, **p;
 
@@ -517,7 +517,7 @@ void tee_next(struct tee_stream *s, int fd)
 		;
 	*p = file;
 	s->n_newer++;
-	tee_more(s);
+	tee_file_grew(s);
 	if (s->n_newer > MAX_NEWER)
 		tee_run(s->tee);
 	if (s->n_newer > MAX_NEWER)

@@ -49,16 +49,16 @@ DEFINE_CLEANUP(struct tee *, tee_free)
 
 /*
  * Follows fd (taken, also on failure; -1: fed by tee_feed() only) from offset on. With a path,
- * inotify reports changes; without, the caller calls tee_more(). The tee owns the stream; the
+ * inotify reports changes; without, the caller calls tee_file_grew(). The tee owns the stream; the
  * caller may use it until tee_end().
  */
 _must_check_ int tee_add(struct tee *t, const struct tee_options *opt, int fd, off_t offset,
 	struct tee_stream **ret);
 
 /* The file has grown. */
-void tee_more(struct tee_stream *s);
+void tee_file_grew(struct tee_stream *s);
 /* Rotation: after the present file, reads fd (taken) from its start. */
-void tee_next(struct tee_stream *s, int fd);
+void tee_follow_next(struct tee_stream *s, int fd);
 /* Hands over bytes directly, whether the console has room or not. */
 void tee_feed(struct tee_stream *s, const char *data, size_t len);
 bool tee_has_room(const struct tee_stream *s);

@@ -345,7 +345,7 @@ bool log_view_at_end(const struct log_view *v)
 	return v->state == LOG_VIEW_END || v->state == LOG_VIEW_BROKEN;
 }
 
-void log_view_more(struct log_view *v)
+void log_view_check_again(struct log_view *v)
 {
 	if (v->state == LOG_VIEW_END)
 		v->state = LOG_VIEW_READ;
@@ -355,7 +355,7 @@ void log_view_written(struct log_view *v)
 {
 	if (v->live && !v->woken_us)
 		v->woken_us = (int64_t)loop_real_us();
-	log_view_more(v);
+	log_view_check_again(v);
 }
 
 bool log_view_ready(const struct log_view *v)
@@ -397,5 +397,5 @@ void log_view_skip(struct log_view *v, int64_t max, int64_t keep)
 		lines_finish(&v->lines);
 	view_reset_lines(v);
 	v->skip_to = st.st_size - keep;
-	log_view_more(v);
+	log_view_check_again(v);
 }

@@ -70,11 +70,11 @@ _must_check_ int log_view_new(const char *path, const struct log_worker_info *wo
 struct log_view *log_view_free(struct log_view *v);
 
 /* Does a bounded piece of work: at most one line. Returns false at the present end. The reader
- * calls log_view_more() when the log may have grown. */
+ * calls log_view_check_again() when the log may have grown. */
 bool log_view_step(struct log_view *v, uint64_t now_ms);
 bool log_view_at_end(const struct log_view *v);
-void log_view_more(struct log_view *v);
-/* As log_view_more(), called at the moment of a write, whose time it notes. */
+void log_view_check_again(struct log_view *v);
+/* As log_view_check_again(), called at the moment of a write, whose time it notes. */
 void log_view_written(struct log_view *v);
 
 /* True when the next step hands out a line, written at input.next_us. False: steps that search and

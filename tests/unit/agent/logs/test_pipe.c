@@ -30,7 +30,7 @@ static void on_tee_vanished(void *arg, int rank, const char *what)
 static void on_progress(void *arg)
 {
 	if (pipe_)
-		log_pipe_ready(pipe_);
+		log_pipe_console_ready(pipe_);
 }
 
 static void on_full(void *arg, int rank, const char *path, bool full)

@@ -193,7 +193,7 @@ START_TEST(a_line_that_lies_in_the_file_is_not_released_in_part)
 	/* The other file keeps the follower awake, and its lines come between. */
 	while (loop_now_ms() < late) {
 		logtest_say(files[1], "y\n");
-		tee_more(other);
+		tee_file_grew(other);
 		loop_run_once(t.loop, false);
 	}
 	while (lines < 20 * 65520 / 60) {
@@ -318,7 +318,7 @@ START_TEST(rotated_files_are_read_one_after_the_other)
 		if (i == 0)
 			ck_assert_int_eq(tee_add(follower, &opt, fd, 0, &s), 0);
 		else
-			tee_next(s, fd);
+			tee_follow_next(s, fd);
 		unlink(logtest_path(&t, name));
 	}
 	UNTIL_SHOWN("line 2\n");
@@ -347,7 +347,7 @@ START_TEST(a_console_that_stands_still_does_not_keep_rotated_files_for_ever)
 	before = dup(0);
 	close(before);
 	for (int i = 0; i < 100; i++)
-		tee_next(s, open(logtest_path(&t, "part"), O_RDONLY | O_CLOEXEC));
+		tee_follow_next(s, open(logtest_path(&t, "part"), O_RDONLY | O_CLOEXEC));
 	fd = dup(0);
 	ck_assert_int_le(fd, before + 20);
 	close(fd);
