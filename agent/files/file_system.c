@@ -139,13 +139,17 @@ static int do_names(struct log_fs_op *op)
 {
 	struct call *c = call_of(op);
 	struct allowance left = allowance_new();
-	int fd = safe_open_dir(AT_FDCWD, c->path);
-	_cleanup_dir_ DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	_cleanup_close_ int fd = safe_open_dir(AT_FDCWD, c->path);
+	_cleanup_dir_ DIR *d = NULL;
 	const struct dirent *e;
 	size_t n = 0;
 
+	if (fd < 0)
+		return fd;
+	d = fdopendir(fd);
 	if (!d)
-		return fd < 0 ? fd : (close(fd), -ENOMEM);
+		return -ENOMEM;
+	TAKE_FD(fd);
 	while ((e = next_entry(d, &left))) {
 		char **more;
 

@@ -85,11 +85,11 @@ static struct speed_worker *hosts_entry(struct speed *sp, int64_t rank)
 /* text: for people; NULL: the worker is no straggler any more. */
 static void hosts_set_straggler(struct speed *sp, const char *name, json_t *text)
 {
-	if (sp->slow_attempt != supervisor_attempt(sp->sv))
-		sp->slow = (json_decref(sp->slow), NULL);
-	sp->slow_attempt = supervisor_attempt(sp->sv);
-	if (!sp->slow)
+	if (!sp->slow || sp->slow_attempt != supervisor_attempt(sp->sv)) {
+		json_decref(sp->slow);
 		sp->slow = json_object();
+	}
+	sp->slow_attempt = supervisor_attempt(sp->sv);
 	if (text)
 		json_put(sp->slow, name, text);
 	else

@@ -227,8 +227,10 @@ static int dump_start(struct dump *d, const struct dump_worker *workers, uint64_
 		own += d->parts[i].own;
 	if (own) {
 		d->pid = fork();
-		if (d->pid < 0)
-			return d->pid = 0, -errno;
+		if (d->pid < 0) {
+			d->pid = 0;
+			return -errno;
+		}
 		if (d->pid == 0)
 			dump_child(d, workers, self, timeout_ms);
 	}
