@@ -219,10 +219,11 @@ static size_t eat_stamp(struct lines *l, const char *p, size_t n)
 
 void lines_feed(struct lines *l, const char *data, size_t len, uint64_t now_ms)
 {
-	const char *p = data, *end = data + len, *cr;
+	const char *p = data, *end, *cr;
 
-	if (len == 0)
+	if (len == 0) /* data may be NULL */
 		return;
+	end = data + len;
 	l->input_ms = now_ms;
 	cr = memchr(p, '\r', len);
 	if (!cr)
