@@ -36,7 +36,9 @@ unit-programs: $(UNIT)
 # A library's name is what the agent looks for.
 FAKE_NVML := $(B)/tests/tools/nvml/libnvidia-ml.so.1
 tools: $(TOOLS) $(B)/tests/tools/stall.so $(FAKE_NVML)
-built: programs tools unit-programs
+# Fuzzers need clang to run, and are compiled without it: else they no longer fit what they use.
+fuzz_OBJECTS := $(call obj,$(fuzz_TARGETS:%=tests/fuzz/fuzz_%.c))
+built: programs tools unit-programs $(if $(SANITIZE),,$(fuzz_OBJECTS))
 
 # Preloaded into programs, so never instrumented, and without the C library's checked inlines.
 $(B)/tests/tools/stall.so: tests/tools/stall.c $(B)/config.mk

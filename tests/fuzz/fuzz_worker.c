@@ -5,44 +5,35 @@
  * gives the service its turns between what came before it and what comes after; the first byte says
  * from which of the workers the bytes come.
  */
-#include "agent/queue/group_hooks.h"
 #include "agent/queue/service.h"
 #include "agent/sharing/private.h"
-#include "agent/sharing/service.h"
-#include "agent/supervise/supervisor.h"
+#include "agent/supervise/private.h"
 #include "common/base/file.h"
+#include "common/base/log.h"
 
+#include <errno.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 
-enum { WORKERS = 3 };
+enum { WORKERS = 3, FIRST_PID = 5000000 }; /* above all pids of the kernel */
+
+static const char doc[] =
+	"{\"name\":\"fuzz\",\"logs\":{\"dir\":\"/dev/null\"},\"compat\":{\"tf_config\":false},\"roles\":["
+	"{\"name\":\"worker\",\"command\":[\"/bin/true\"],\"replicas\":2},"
+	"{\"name\":\"evaluator\",\"command\":[\"/bin/true\"]}],\"queue\":{\"max\":8,"
+	"\"results\":8,\"memory\":\"1M\",\"slots\":2,\"blame_limit\":2,\"call_timeout\":\"1s\","
+	"\"answer_timeout\":\"1s\",\"loss_grace\":\"1s\"}}";
+
+static const struct feature *const features[] = { &sharing_feature, &queue_feature, NULL };
 
 static struct loop *loop;
-static struct spec_role roles[] = { { .name = "worker" },
-	{ .name = "evaluator", .evaluator = true } };
-static struct spec spec = {
-	.name = "fuzz",
-	.roles = roles,
-	.n_roles = 2,
-	.queue = {
-		.max = 8,
-		.results = 8,
-		.memory = 1 << 20,
-		.slots = 2,
-		.cancel_grace_ms = 30000,
-		.blame_limit = 2,
-		.blame_window_ms = SPEC_UNSET,
-		.stall_ms = SPEC_UNSET,
-		.call_timeout_ms = 1000,
-		.answer_timeout_ms = 1000,
-		.loss_grace_ms = 1000,
-		.exit_code = SPEC_UNSET,
-	},
-};
-static struct worker workers[WORKERS];
-static struct supervisor agent;
+static struct spec *spec;
+static struct supervisor *supervisor;
+static struct sharing *sharing;
 static char dir[] = "/tmp/fuzz-worker-XXXXXX";
+static int n_spawned, n_reaped;
+static bool ended; /* all processes */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -52,79 +43,109 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 			abort();  \
 	} while (0)
 
-static void remove_dir(void)
+/* --- fake processes --- */
+
+static int fake_spawn(const struct spawn_request *req, pid_t *ret_pid, enum spawn_stage *ret_stage)
 {
-	(void)!file_rm_rf(dir);
+	*ret_pid = FIRST_PID + n_spawned++;
+	return 0;
 }
 
-static void begin(void)
+static int fake_kill(pid_t pid, int signo)
 {
-	if (!loop) {
-		EXPECT(loop_new(&loop) == 0 && mkdtemp(dir));
-		atexit(remove_dir);
-	}
-	agent = (struct supervisor){
-		.loop = loop,
-		.spec = &spec,
-		.opt = { .run = "fuzz_1", .runtime_dir = dir },
-		.workers = workers,
-		.n_workers = WORKERS,
-		.ended = true, /* so a worker's notice is refused: there is no job to save */
-	};
-	for (int i = 0; i < WORKERS; i++) {
-		worker_init(&workers[i], &roles[i == 2], i % 2, i);
-		workers[i].slot = i;
-	}
-	EXPECT(events_new("fuzz", "fuzz_1", (const char *[2]){ NULL, NULL }, 0, NULL, NULL,
-		       &agent.events) == 0);
-	EXPECT(dispatch_new(&agent, NULL) == 0);
-	EXPECT(sharing_new(&agent, NULL) == 0);
-	dispatch_begin(&agent);
-	sharing_begin(&agent);
-	for (int i = 0; i < WORKERS; i++) {
-		sharing_worker_starting(&agent, &workers[i]);
-		worker_set_state(&workers[i], WORKER_RUNNING, NULL);
-		sharing_worker_started(&agent, &workers[i]);
-	}
+	errno = ESRCH;
+	return -1;
 }
 
-static void end(void)
+static int fake_waitid(idtype_t type, id_t id, siginfo_t *ret, int options)
 {
-	sharing_stopping(&agent, "the input is over");
-	for (int i = 0; i < WORKERS; i++) {
-		worker_set_exit(&workers[i], 1 /* CLD_EXITED */, 0);
-		sharing_worker_ended(&agent, &workers[i]);
-	}
-	json_decref(sharing_results_json(&agent));
-	dispatch_stopping(&agent);
-	sharing_free(&agent);
-	dispatch_free(&agent);
-	agent.events = events_free(agent.events);
-	for (int i = 0; i < WORKERS; i++)
-		worker_fini(&workers[i]);
+	int i = type == P_PID ? (int)id - FIRST_PID : n_reaped;
+
+	*ret = (siginfo_t){ 0 };
+	if (!ended || i != n_reaped || i >= n_spawned)
+		return 0;
+	ret->si_pid = FIRST_PID + i;
+	ret->si_code = CLD_EXITED;
+	n_reaped += !(options & WNOWAIT);
+	return 0;
 }
 
-static int connect_as(int worker)
-{
-	struct sharing_slot *slots = agent.sharing->slots;
-	struct error err;
-	char hello[160];
-	int p[2], n;
+static const struct supervisor_processes processes = {
+	.spawn = fake_spawn,
+	.kill = fake_kill,
+	.waitid = fake_waitid,
+};
 
-	EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, p) == 0);
-	EXPECT(varlink_server_add_connection(agent.sharing->server, p[1], &err) == 0);
-	n = snprintf(hello, sizeof(hello),
-		"{\"method\":\"io.elasticd.Worker.Hello\",\"parameters\":{\"token\":\"%llu\"},"
-		"\"oneway\":true}",
-		(unsigned long long)slots[worker].token);
-	EXPECT(send(p[0], hello, (size_t)n + 1, MSG_NOSIGNAL) == n + 1);
-	return p[0];
-}
+/* --- the service --- */
 
 static void turn(void)
 {
 	for (int i = 0; i < 4; i++)
 		loop_run_once(loop, false);
+}
+
+static void remove_dir(void)
+{
+	(void)!file_rm_rf(dir);
+}
+
+static void prepare(void)
+{
+	struct error err;
+
+	log_init("fuzz", LOG_EMERG);
+	EXPECT(mkdtemp(dir));
+	atexit(remove_dir);
+	EXPECT(spec_parse_text(doc, sizeof(doc) - 1, &spec, &err) == 0);
+	EXPECT(spec_resolve(spec, &err) == 0);
+}
+
+static void begin(void)
+{
+	const struct supervisor_options opt = {
+		.run = "fuzz_1",
+		.runtime_dir = dir,
+		.listen_fd = -1,
+		.features = features,
+		.processes = &processes,
+	};
+	struct error err;
+
+	if (!spec)
+		prepare();
+	n_spawned = n_reaped = 0;
+	ended = false;
+	EXPECT(loop_new(&loop) == 0);
+	EXPECT(supervisor_new(loop, spec, &opt, NULL, &supervisor, &err) == 0);
+	supervisor_start(supervisor);
+	turn();
+	EXPECT(n_spawned == WORKERS);
+	sharing = sharing_of(supervisor);
+}
+
+static void end(void)
+{
+	ended = true;
+	reap_children(supervisor);
+	turn();
+	supervisor = supervisor_free(supervisor);
+	loop = loop_free(loop);
+}
+
+static int connect_as(int worker)
+{
+	struct error err;
+	char hello[160];
+	int p[2], n;
+
+	EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, p) == 0);
+	EXPECT(varlink_server_add_connection(sharing->server, p[1], &err) == 0);
+	n = snprintf(hello, sizeof(hello),
+		"{\"method\":\"io.elasticd.Worker.Hello\",\"parameters\":{\"token\":\"%llu\"},"
+		"\"oneway\":true}",
+		(unsigned long long)sharing->slots[worker].token);
+	EXPECT(send(p[0], hello, (size_t)n + 1, MSG_NOSIGNAL) == n + 1);
+	return p[0];
 }
 
 /* Sends what the socket takes, and reads whatever is answered. */
@@ -169,7 +190,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!size)
 		return 0;
 	begin();
-	varlink_server_check_replies(agent.sharing->server, true);
+	varlink_server_check_replies(sharing->server, true);
 	fd = connect_as(data[0] % WORKERS);
 	for (data++; data < last; data = at + 1) {
 		at = memchr(data, 0xff, (size_t)(last - data));
