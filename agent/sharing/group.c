@@ -106,8 +106,9 @@ static void group_error_changed(void *arg, bool up)
 }
 
 /* Hands on the samples once all hosts have answered. */
-static void check_samples(struct sharing_group *g)
+static void check_samples(void *arg)
 {
+	struct sharing_group *g = arg;
 	_cleanup_json_ json_t *samples = NULL;
 
 	if (!g->samples || g->reads_due)
@@ -130,11 +131,6 @@ static void on_read_late(void *arg)
 		if (x->read_due)
 			g->down.silent(x->arg);
 	}
-}
-
-static void on_read_over(void *arg)
-{
-	check_samples(arg);
 }
 
 static void group_read(void *arg, bool barrier)
@@ -160,7 +156,7 @@ static void group_read(void *arg, bool barrier)
 			send_text(x, "Read", text);
 	}
 	/* Never inside this call: its caller is not done yet. */
-	if (loop_defer(supervisor_loop(g->sv), on_read_over, g) < 0)
+	if (loop_defer(supervisor_loop(g->sv), check_samples, g) < 0)
 		log_error("out of memory: the steps of workers are read later");
 }
 
@@ -578,7 +574,7 @@ struct sharing_group *sharing_group_free(struct sharing_group *g)
 	while (!LIST_EMPTY(&g->hosts))
 		sharing_host_free(LIST_FIRST(&g->hosts));
 	group_servers_close(g);
-	loop_cancel(supervisor_loop(g->sv), on_read_over, g);
+	loop_cancel(supervisor_loop(g->sv), check_samples, g);
 	json_decref(g->samples);
 	loop_timer_free(g->read_timer);
 	commons_free(g->commons);
@@ -616,7 +612,7 @@ struct sharing_host *sharing_host_free(struct sharing_host *x)
 		x->group->host_of[x->first_rank + i] = NULL;
 	x->group->reads_due -= x->read_due;
 	LIST_REMOVE(x, entry);
-	if (x->read_due && loop_defer(supervisor_loop(x->group->sv), on_read_over, x->group) < 0)
+	if (x->read_due && loop_defer(supervisor_loop(x->group->sv), check_samples, x->group) < 0)
 		log_error("out of memory: the steps of workers are read later");
 	free(x);
 	return NULL;

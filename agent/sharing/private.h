@@ -200,7 +200,6 @@ int sharing_result(struct varlink_call *call, const struct flat *p, void *arg);
 bool sharing_set_result(struct varlink_call *call, const struct flat *p);
 
 /* relay.c */
-struct sharing_relay *sharing_relay_free(struct sharing_relay *r);
 /* Has the head answer the call. */
 int sharing_relay_call(struct varlink_call *call, json_t *p);
 /* For struct varlink_options. */

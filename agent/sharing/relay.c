@@ -220,9 +220,3 @@ int sharing_relay_to(struct supervisor *sv, const struct sharing_uplink *uplink)
 	sh->relay->uplink = *uplink;
 	return 0;
 }
-
-struct sharing_relay *sharing_relay_free(struct sharing_relay *r)
-{
-	free(r);
-	return NULL;
-}

@@ -307,7 +307,7 @@ static void sharing_free(struct supervisor *sv)
 	free(sh->methods);
 	sharing_board_close(sh);
 	commons_free(sh->commons);
-	sharing_relay_free(sh->relay);
+	free(sh->relay);
 	free(sh->slots);
 	free(sh->socket_path);
 	free(sh->board_path);
