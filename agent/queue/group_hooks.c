@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reports the life of the workers and of the group to the machine. */
 #include "agent/queue/group_hooks_private.h"
+#include "common/base/array.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"
 
@@ -67,11 +68,10 @@ static struct dispatch_worker *worker_grow(struct dispatch_group *g, const struc
 	if (!g->d->commons || !commons_has_slot(g->d->commons, w))
 		return NULL;
 	if (w->slot >= g->n_workers) {
-		grown = reallocarray(g->workers, (size_t)w->slot + 1, sizeof(*grown));
+		grown = array_grow(
+			g->workers, (size_t)g->n_workers, (size_t)w->slot + 1, sizeof(*grown));
 		if (!grown)
 			return NULL;
-		memset(grown + g->n_workers, 0,
-			(size_t)(w->slot + 1 - g->n_workers) * sizeof(*grown));
 		g->workers = grown;
 		g->n_workers = w->slot + 1;
 	}

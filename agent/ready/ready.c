@@ -4,6 +4,7 @@
 #include "agent/ready/file.h"
 #include "agent/ready/port.h"
 #include "agent/sharing/private.h"
+#include "common/base/array.h"
 #include "common/base/log.h"
 
 #include <errno.h>
@@ -176,10 +177,9 @@ static int ready_reserve(struct ready *r, size_t n)
 
 	if (n <= r->n_called)
 		return 0;
-	bigger = reallocarray(r->called, n, sizeof(*bigger));
+	bigger = array_grow(r->called, r->n_called, n, sizeof(*bigger));
 	if (!bigger)
 		return -ENOMEM;
-	memset(bigger + r->n_called, 0, (n - r->n_called) * sizeof(*bigger));
 	r->called = bigger;
 	r->n_called = n;
 	return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The hosts of a group: their numbers, how they join, and how they go. */
 #include "agent/rounds/round_private.h"
+#include "common/base/array.h"
 #include "common/text/ranks.h"
 
 #include <assert.h>
@@ -27,11 +28,10 @@ static int orders_for(int hosts)
 
 static int grow_seats(struct round *r, int size)
 {
-	char **bigger = reallocarray(r->seat_parts, (size_t)size, sizeof(*bigger));
+	char **bigger = array_grow(r->seat_parts, (size_t)r->size, (size_t)size, sizeof(*bigger));
 
 	if (!bigger)
 		return -ENOMEM;
-	memset(bigger + r->size, 0, (size_t)(size - r->size) * sizeof(*bigger));
 	r->seat_parts = bigger;
 	return 0;
 }

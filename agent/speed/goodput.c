@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/speed/goodput.h"
 
+#include "common/base/array.h"
 #include "common/text/json.h"
 
 #include <stdbool.h>
@@ -126,10 +127,9 @@ static struct goodput_worker *goodput_worker(struct goodput *g, int i)
 	if (i < 0 || i >= GOODPUT_WORKERS_MAX)
 		return NULL;
 	if (n > g->n_workers) {
-		bigger = reallocarray(g->workers, n, sizeof(*bigger));
+		bigger = array_grow(g->workers, g->n_workers, n, sizeof(*bigger));
 		if (!bigger)
 			return NULL;
-		memset(bigger + g->n_workers, 0, (n - g->n_workers) * sizeof(*bigger));
 		g->workers = bigger;
 		g->n_workers = n;
 	}

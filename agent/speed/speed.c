@@ -2,6 +2,7 @@
 #include "agent/speed/private.h"
 
 #include "agent/sharing/service.h"
+#include "common/base/array.h"
 #include "common/base/log.h"
 #include "common/text/json.h"
 
@@ -39,10 +40,9 @@ struct speed_worker *speed_entry(struct speed *sp, const struct worker *w)
 	if (w->slot < 0)
 		return NULL;
 	if (n > sp->n) {
-		bigger = reallocarray(sp->workers, n, sizeof(*bigger));
+		bigger = array_grow(sp->workers, sp->n, n, sizeof(*bigger));
 		if (!bigger)
 			return NULL;
-		memset(bigger + sp->n, 0, (n - sp->n) * sizeof(*bigger));
 		sp->workers = bigger;
 		sp->n = n;
 	}

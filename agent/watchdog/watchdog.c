@@ -3,6 +3,7 @@
 #include "agent/sharing/service.h"
 #include "agent/watchdog/dump_method.h"
 #include "agent/watchdog/private.h"
+#include "common/base/array.h"
 #include "common/base/log.h"
 #include "common/text/json.h"
 
@@ -34,10 +35,9 @@ static struct worker_watch *watchdog_add(struct watchdog *wd, int slot)
 	struct worker_watch **bigger;
 
 	if (n > wd->n) {
-		bigger = reallocarray(wd->watches, n, sizeof(*bigger));
+		bigger = array_grow(wd->watches, wd->n, n, sizeof(*bigger));
 		if (!bigger)
 			return NULL;
-		memset(bigger + wd->n, 0, (n - wd->n) * sizeof(*bigger));
 		wd->watches = bigger;
 		wd->n = n;
 	}

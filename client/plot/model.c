@@ -5,6 +5,7 @@
  */
 #include "client/plot/plot.h"
 
+#include "common/base/array.h"
 #include "common/text/json.h"
 #include "common/text/ranks.h"
 
@@ -157,12 +158,11 @@ static size_t *rank_at(struct plot *p, struct plot_source *s, int rank)
 	while (n <= (size_t)rank)
 		n *= 2;
 	if (n > s->n_by_rank) {
-		grown = reallocarray(s->by_rank, n, sizeof(*grown));
+		grown = array_grow(s->by_rank, s->n_by_rank, n, sizeof(*grown));
 		if (!grown) {
 			p->error = -ENOMEM;
 			return NULL;
 		}
-		memset(grown + s->n_by_rank, 0, (n - s->n_by_rank) * sizeof(*grown));
 		s->by_rank = grown;
 		s->n_by_rank = n;
 	}
