@@ -64,10 +64,10 @@ static void __attribute__((noreturn)) log_dir_child(int fd, const char *dir, boo
 	_exit(write(0, &err, sizeof(err)) != sizeof(err));
 }
 
-static int make_log_dir_aside(const char *dir, bool system, struct error *err)
+static int make_log_dir_in_child(const char *dir, bool system, struct error *err)
 {
 	_cleanup_close_ int ours = -1, theirs = -1;
-	struct error told = { 0 };
+	struct error result = { 0 };
 	struct pollfd p = { .events = POLLIN };
 	int fds[2];
 	pid_t pid;
@@ -87,12 +87,12 @@ static int make_log_dir_aside(const char *dir, bool system, struct error *err)
 		log_warning("%s: the file system does not answer; going on without it", dir);
 		return 0;
 	}
-	if (read(ours, &told, sizeof(told)) != sizeof(told))
+	if (read(ours, &result, sizeof(result)) != sizeof(result))
 		return error_set(
 			err, -EIO, "%s: cannot be made: the process that makes it has died", dir);
-	if (told.code < 0)
-		*err = told;
-	return told.code;
+	if (result.code < 0)
+		*err = result;
+	return result.code;
 }
 
 int setup_dirs(const struct paths *p, const char *log_dir, bool system, struct error *err)
@@ -114,7 +114,7 @@ int setup_dirs(const struct paths *p, const char *log_dir, bool system, struct e
 		r = check_owner(p->state_dir, err);
 	/* Each user's agent makes its runs' directories there. */
 	if (!r && strcmp(log_dir, "/dev/null"))
-		r = make_log_dir_aside(log_dir, system, err);
+		r = make_log_dir_in_child(log_dir, system, err);
 	return r;
 }
 

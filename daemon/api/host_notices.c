@@ -51,7 +51,7 @@ static const char *platform_of(const struct notices *n)
 }
 
 /* Logs each event once, for any number of jobs. */
-static void log_notice_of(struct notices *n, const struct notice *what, int told)
+static void log_notice_of(struct notices *n, const struct notice *what, int reached)
 {
 	char key[LISTENER_KEY_MAX];
 	char left[DURATION_TEXT_MAX] = "";
@@ -67,32 +67,32 @@ static void log_notice_of(struct notices *n, const struct notice *what, int told
 			what->deadline_us > now_us ? (what->deadline_us - now_us) / 1000 : 0, left);
 	log_warning("notice of preemption from %s%s%s%s%s; %d job%s told", what->source,
 		reason && *reason ? ": " : "", reason ? reason : "", *left ? ", time left " : "",
-		left, told, told == 1 ? " is" : "s are");
+		left, reached, reached == 1 ? " is" : "s are");
 }
 
-static void tell_all(struct notices *n, const struct notice *what)
+static void notify_all(struct notices *n, const struct notice *what)
 {
 	const char *platform = platform_of(n);
 	struct listener *l;
-	int told = 0;
+	int reached = 0;
 
 	LIST_FOREACH (l, &n->listeners, link)
 		if (l->ready && listener_wants(l, what->source, platform))
-			told += listener_tell(l, what);
-	log_notice_of(n, what, told);
+			reached += listener_notify(l, what);
+	log_notice_of(n, what, reached);
 }
 
 static void on_notice(void *arg, const struct notice *what)
 {
-	tell_all(arg, what);
+	notify_all(arg, what);
 }
 
-static void on_said(void *arg, int level, const char *source, const char *text)
+static void on_message(void *arg, int level, const char *source, const char *text)
 {
 	log_msg(level, "%s: %s", source, text);
 }
 
-/* Tells a job that has just begun to listen what was announced before. */
+/* Gives a job that has just begun to listen the notices that still hold. */
 static void on_attached(void *arg, struct listener *l)
 {
 	struct notices *n = arg;
@@ -100,7 +100,7 @@ static void on_attached(void *arg, struct listener *l)
 	if (l->job->rec.notices & NOTICER_SOURCES)
 		noticer_repeat(n->noticer);
 	if (n->down.source && listener_wants(l, n->down.source, NULL))
-		(void)listener_tell(l, &n->down);
+		(void)listener_notify(l, &n->down);
 }
 
 static void on_ended(void *arg, struct listener *l)
@@ -126,7 +126,7 @@ static void host_goes_down(struct notices *n, int64_t delay_ms, const char *why)
 	snprintf(n->down.id, sizeof(n->down.id), "shutdown %u", ++n->downs);
 	snprintf(n->down.reason, sizeof(n->down.reason), "%s", why);
 	loop_timer_arm(n->limit, (uint64_t)delay_ms);
-	tell_all(n, &n->down);
+	notify_all(n, &n->down);
 }
 
 static void on_inhibit(void *arg, bool down, int64_t delay_ms)
@@ -332,7 +332,7 @@ int notices_new(struct daemon *d, struct notices **ret, struct error *err)
 		.aws_endpoint = d->config.aws_endpoint,
 		.azure_endpoint = d->config.azure_endpoint,
 		.dmi_dir = d->config.dmi_dir,
-		.message = on_said };
+		.message = on_message };
 	struct notices *n = calloc(1, sizeof(*n));
 	int r;
 

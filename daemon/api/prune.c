@@ -120,7 +120,7 @@ static uint64_t time_to(int64_t due_us)
 
 /* Starts to remove those of one user's n ended runs that are over the limits. Returns when to check
  * again, in ms. */
-static uint64_t look_at(struct prune *p, struct job **jobs, size_t n)
+static uint64_t remove_excess(struct prune *p, struct job **jobs, size_t n)
 {
 	_cleanup_free_ struct retention_run *runs = calloc(n, sizeof(*runs));
 	_cleanup_free_ struct job **gone = calloc(n, sizeof(*gone));
@@ -166,7 +166,7 @@ static void prune_now(struct prune *p)
 		for (end = i; end < n && jobs[end]->rec.uid == uid; end++)
 			;
 		if (!wait)
-			wait = look_at(p, jobs + i, end - i);
+			wait = remove_excess(p, jobs + i, end - i);
 		soonest = wait < soonest ? wait : soonest;
 	}
 	if (soonest == UINT64_MAX)

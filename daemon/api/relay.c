@@ -498,13 +498,13 @@ static void ask_agent(struct relay *r)
 	code = agent_call_new(r->job, &o, &r->ask);
 	if (!code)
 		return;
-	/* No agent listens: it is starting or ending, and the job's news will tell which. */
 	if (code == -EMFILE)
 		end_limit(r, "open descriptors", descriptors_for_all());
 	else if (code != -ECONNREFUSED && code != -ENOENT)
 		end_failed(r, code, strerror(-code));
 	else if (!(r->rule->flags & RELAY_REPEAT))
 		agent_gone(r);
+	/* Else no agent listens: it is starting or ending, and the job's news will say which. */
 }
 
 static void send_to_agent(struct relay *r)

@@ -118,7 +118,7 @@ static void ask_agent(struct notice_delivery *t)
 	int fd = agent_process_connect(t->job->host->runtime_dir, t->job->rec.name, &err);
 	int r;
 
-	/* No agent listens: it is starting or ending, and the job's news will tell which. */
+	/* No agent listens: it is starting or ending, and the job's news will say which. */
 	if (fd == -ECONNREFUSED || fd == -ENOENT)
 		return;
 	t->tries++;

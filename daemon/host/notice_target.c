@@ -97,20 +97,20 @@ static bool agent_knows(const struct listener *l, const struct notice *n)
 	       !strcmp(json_get_string(up, "reason", ""), n->reason) && !is_earlier(n, up);
 }
 
-static bool note_told(struct listener *l, const struct notice *n)
+static bool note_sent(struct listener *l, const struct notice *n)
 {
 	char key[LISTENER_KEY_MAX];
-	unsigned kept = l->n_told < LISTENER_TOLD_MAX ? l->n_told : LISTENER_TOLD_MAX;
+	unsigned kept = l->n_sent < LISTENER_SENT_MAX ? l->n_sent : LISTENER_SENT_MAX;
 
 	snprintf(key, sizeof(key), "%s %s", n->source, n->id);
 	for (unsigned i = 0; i < kept; i++)
-		if (!strcmp(l->told[i], key))
+		if (!strcmp(l->sent[i], key))
 			return false;
-	memcpy(l->told[l->n_told++ % LISTENER_TOLD_MAX], key, sizeof(key));
+	memcpy(l->sent[l->n_sent++ % LISTENER_SENT_MAX], key, sizeof(key));
 	return true;
 }
 
-static void on_told(void *arg, const char *error, json_t *parameters)
+static void on_delivered(void *arg, const char *error, json_t *parameters)
 {
 	struct listener_delivery *e = arg;
 	_cleanup_free_ char *text = NULL;
@@ -124,7 +124,7 @@ static void on_told(void *arg, const char *error, json_t *parameters)
 	delivery_free(e);
 }
 
-bool listener_tell(struct listener *l, const struct notice *n)
+bool listener_notify(struct listener *l, const struct notice *n)
 {
 	const struct notice_delivery_notice what = { .source = n->source,
 		.reason = n->reason,
@@ -133,14 +133,14 @@ bool listener_tell(struct listener *l, const struct notice *n)
 	struct listener_delivery *e;
 	int r;
 
-	if (!note_told(l, n) || agent_knows(l, n))
+	if (!note_sent(l, n) || agent_knows(l, n))
 		return false;
 	e = calloc(1, sizeof(*e));
 	r = e ? 0 : -ENOMEM;
 	if (e) {
 		e->listener = l;
 		LIST_INSERT_HEAD(&l->deliveries, e, link);
-		r = notice_delivery_new(l->job, &what, on_told, e, &e->delivery);
+		r = notice_delivery_new(l->job, &what, on_delivered, e, &e->delivery);
 		if (r < 0)
 			delivery_free(e);
 	}

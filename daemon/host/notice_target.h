@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <sys/queue.h>
 
-enum { LISTENER_TOLD_MAX = 16, LISTENER_KEY_MAX = 160 };
+enum { LISTENER_SENT_MAX = 16, LISTENER_KEY_MAX = 160 };
 
 struct listener;
 LIST_HEAD(listener_deliveries, listener_delivery);
@@ -27,8 +27,8 @@ struct listener {
 	struct job *job;
 	struct job_watch watch;
 	bool ready; /* the agent answered: the mirror is up to date */
-	char told[LISTENER_TOLD_MAX][LISTENER_KEY_MAX];
-	unsigned n_told;
+	char sent[LISTENER_SENT_MAX][LISTENER_KEY_MAX];
+	unsigned n_sent;
 	struct listener_deliveries deliveries;
 	listener_fn attached, ended;
 	void *arg;
@@ -45,4 +45,4 @@ struct listener *listener_free(struct listener *l);
 bool listener_wants(const struct listener *l, const char *source, const char *platform);
 
 /* Sends n to the agent unless it got it before. Returns true if it is on its way now. */
-bool listener_tell(struct listener *l, const struct notice *n);
+bool listener_notify(struct listener *l, const struct notice *n);

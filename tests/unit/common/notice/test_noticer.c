@@ -51,7 +51,7 @@ static void on_notice(void *arg, const struct notice *n)
 		noticer = noticer_free(noticer);
 }
 
-static void on_said(void *arg, int level, const char *of, const char *text)
+static void on_message(void *arg, int level, const char *of, const char *text)
 {
 	said++;
 	snprintf(last_said, sizeof(last_said), "%s: %s", of, text);
@@ -79,7 +79,7 @@ static void setup(void)
 		.azure_endpoint = endpoint,
 		.dmi_dir = dir,
 		.poll_ms = 10,
-		.message = on_said };
+		.message = on_message };
 
 	notices = told = said = 0;
 	frees = preempted = amazon = false;
@@ -269,7 +269,7 @@ END_TEST
 START_TEST(a_server_that_is_gone_fails_and_is_said)
 {
 	const struct noticer_options opt = {
-		.azure_endpoint = endpoint, .dmi_dir = dir, .message = on_said
+		.azure_endpoint = endpoint, .dmi_dir = dir, .message = on_message
 	};
 	int port, nobody = server_bind(&port);
 
@@ -288,7 +288,7 @@ END_TEST
 START_TEST(a_local_problem_is_logged_once_for_a_cloud)
 {
 	const struct noticer_options opt = {
-		.gce_endpoint = "http://nobody", .dmi_dir = dir, .message = on_said
+		.gce_endpoint = "http://nobody", .dmi_dir = dir, .message = on_message
 	};
 	struct noticer *n = NULL;
 
