@@ -31,10 +31,10 @@ void merge_fit(struct scale *s, const struct plot *p, const struct merge_limits 
 /* starts[i] and those after it that are drawn as one: returns the index behind them. */
 size_t merge_starts(const struct scale *s, const struct plot_worker *w, size_t i);
 
-/* The same for its waits, all of which are within that length. */
+/* waits[i] and those after it that are drawn as one, all within the length s->wait; likewise. */
 size_t merge_waits(const struct scale *s, const struct plot_worker *w, size_t i);
 
-/* The same for phases of the group. */
+/* phases[i] of the group and those after it that are drawn as one; likewise. */
 size_t merge_phases(const struct scale *s, const struct plot *p, size_t i);
 
 /* A group of marks of one kind. */

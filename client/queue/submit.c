@@ -103,7 +103,7 @@ static void report_some(struct submit *s, const char *reason, const char *rest)
 		rest);
 }
 
-/* The same when none was accepted, as far as is known: only what else there is to say. */
+/* Reports reason and rest where, as far as is known, no task was accepted. */
 static void report_none(struct submit *s, const char *reason, const char *rest)
 {
 	s->reported = 0;

@@ -33,5 +33,5 @@ int64_t gpus_awaited_ms(const struct gpus *g);
  * there will be none. */
 _must_check_ int gpus_read(struct gpus *g, json_t **ret);
 
-/* The same, waits for at most so long. */
+/* As gpus_read(), but waits for the answer, at most so long. */
 _must_check_ int gpus_wait(struct gpus *g, int limit_ms, json_t **ret);
