@@ -45,12 +45,18 @@ const char *time_text_ago(int64_t now_us, int64_t then_us, char buf[TIME_TEXT_MA
 	return buf;
 }
 
-const char *time_text_timestamp(int64_t us, char buf[TIME_TEXT_MAX])
+static bool local_time(int64_t us, struct tm *ret)
 {
 	time_t seconds = us / SECOND;
+
+	return us >= 0 && us <= TIME_MAX_US && localtime_r(&seconds, ret);
+}
+
+const char *time_text_timestamp(int64_t us, char buf[TIME_TEXT_MAX])
+{
 	struct tm tm;
 
-	if (us < 0 || us > TIME_MAX_US || !localtime_r(&seconds, &tm) ||
+	if (!local_time(us, &tm) ||
 		strftime(buf, TIME_TEXT_MAX, "%a %Y-%m-%d %H:%M:%S %Z", &tm) == 0)
 		snprintf(buf, TIME_TEXT_MAX, "?");
 	return buf;
@@ -58,12 +64,11 @@ const char *time_text_timestamp(int64_t us, char buf[TIME_TEXT_MAX])
 
 const char *time_text_iso(int64_t us, int digits, char buf[TIME_TEXT_MAX])
 {
-	time_t seconds = us / SECOND;
 	struct tm tm;
 	char date[32], fraction[8];
 	long offset;
 
-	if (us < 0 || us > TIME_MAX_US || !localtime_r(&seconds, &tm)) {
+	if (!local_time(us, &tm)) {
 		snprintf(buf, TIME_TEXT_MAX, "?");
 		return buf;
 	}
@@ -77,11 +82,10 @@ const char *time_text_iso(int64_t us, int digits, char buf[TIME_TEXT_MAX])
 
 const char *time_text_clock(int64_t us, bool brief, char buf[TIME_TEXT_MAX])
 {
-	time_t seconds = us / SECOND;
 	struct tm tm;
 	size_t n;
 
-	if (us < 0 || us > TIME_MAX_US || !localtime_r(&seconds, &tm)) {
+	if (!local_time(us, &tm)) {
 		snprintf(buf, TIME_TEXT_MAX, "?");
 		return buf;
 	}
