@@ -587,7 +587,8 @@ static void do_burst(const char *arg)
 		;
 }
 
-/* N processes whose parent is gone when they end: the process that adopts orphans has to reap them. */
+/* N processes whose parent is gone when they end: the process that adopts orphans has to reap them.
+ */
 static void do_orphans(const char *arg)
 {
 	pid_t pid = fork();
