@@ -18,23 +18,23 @@ agent_SRC := \
 	agent/hosts/describe.c \
 	agent/hosts/feature.c \
 	agent/hosts/head.c \
-	agent/hosts/head_ask.c \
+	agent/hosts/head_call_all.c \
 	agent/hosts/head_decide.c \
-	agent/hosts/head_group.c \
+	agent/hosts/head_hang.c \
 	agent/hosts/head_hear.c \
 	agent/hosts/head_logs.c \
+	agent/hosts/head_operators.c \
 	agent/hosts/head_quarantine.c \
-	agent/hosts/head_save.c \
-	agent/hosts/head_seats.c \
 	agent/hosts/head_say.c \
+	agent/hosts/head_seats.c \
 	agent/hosts/head_tenure.c \
 	agent/hosts/lead.c \
 	agent/hosts/lead_claim.c \
 	agent/hosts/lead_keep.c \
 	agent/hosts/lead_keys.c \
-	agent/hosts/lead_part.c \
 	agent/hosts/lead_reach.c \
 	agent/hosts/lead_store.c \
+	agent/hosts/lead_withdraw.c \
 	agent/hosts/leave.c \
 	agent/hosts/member.c \
 	agent/hosts/member_calls.c \

@@ -20,8 +20,7 @@
  * outlives the head send records to the deputy, and etcd has a note which hosts have all of them.
  */
 
-/* --- the deputy ---------------------------------------------------------------------------------
- */
+/* --- the deputy ------------------------------------------------------------------------------- */
 
 static int deputy_joined(void *arg, struct link *l, struct error *err)
 {
@@ -29,19 +28,19 @@ static int deputy_joined(void *arg, struct link *l, struct error *err)
 		err, -ENOTSUP, "rendezvous.endpoints", "this host does not lead the group");
 }
 
-static void deputy_word(void *arg, struct link *l)
+static void deputy_hear_last_word(void *arg, struct link *l)
 {
 	struct hosts *h = arg;
 
 	log_warning("the agent of the host that leads has ended");
-	lead_word(h->lead);
+	lead_head_died(h->lead);
 }
 
 /* At the address from which this host reaches the head, at any port. */
 static int deputy_listen(struct hosts *h, struct error *err)
 {
 	static const struct link_listen_events events = { .joined = deputy_joined,
-		.last_word = deputy_word };
+		.last_word = deputy_hear_last_word };
 	const struct link_listen_options o = {
 		.self = { .group = hosts_group(h),
 			.run = supervisor_options(h->sv)->run,
@@ -85,8 +84,7 @@ void deputy_hear(struct hosts *h, const char *word)
 	member_say_deputy(h->member, address);
 }
 
-/* --- the head -----------------------------------------------------------------------------------
- */
+/* --- the head --------------------------------------------------------------------------------- */
 
 /* The host of that group rank in the present round. */
 static struct head_host *deputy_at(const struct head *h, int rank)
@@ -130,8 +128,8 @@ void head_choose_deputy(struct head *h)
 		return;
 	fence_last_word(NULL, 0, NULL, 0);
 	head_set_deputy(h, x);
-	if (x && random_hex(h->deputy_word, LEAD_SECRET - 1) == 0)
-		head_say(x, "Deputize", message_deputize(h->deputy_word));
+	if (x && random_hex(h->deputy_secret, LEAD_SECRET - 1) == 0)
+		head_say(x, "Deputize", message_deputize(h->deputy_secret));
 }
 
 /* "10.0.0.7:4711" or "[fd00::7]:4711". */
@@ -170,15 +168,14 @@ int head_hear_deputy(struct head_host *x, const char *address, struct error *err
 	if (deputy_address(address, &to) < 0)
 		return error_field(err, -EPROTO, "address", "expected an address and a port");
 	len = link_last_word_text(hosts_group(x->head->hosts), x->head->hosts->agent,
-		x->head->deputy_word, text, sizeof(text));
+		x->head->deputy_secret, text, sizeof(text));
 	if (len > 0)
 		fence_last_word((const struct sockaddr *)&to,
 			socket_address_len((const struct sockaddr *)&to), text, (size_t)len);
 	return 0;
 }
 
-/* --- records ------------------------------------------------------------------------------------
- */
+/* --- records ---------------------------------------------------------------------------------- */
 
 static void records_send(void *arg, const char *method, json_t *body)
 {
@@ -218,7 +215,7 @@ static const char *records_before(const json_t *state)
 	return NULL;
 }
 
-void head_leads(struct head *h)
+void head_tell_features(struct head *h)
 {
 	const struct lead *l = h->hosts->lead;
 	const struct hosts_lead lead = { .term = l ? l->term : 0,

@@ -34,31 +34,31 @@ uint64_t hosts_now_ms(void)
 	return (uint64_t)boottime_us() / 1000;
 }
 
-static void hosts_last_now(void *arg)
+static void hosts_over_now(void *arg)
 {
 	struct hosts *h = arg;
-	loop_fn fn = h->last_fn;
+	loop_fn fn = h->over_fn;
 
-	h->last_fn = NULL;
+	h->over_fn = NULL;
 	if (fn)
-		fn(h->last_arg);
+		fn(h->over_arg);
 }
 
-void hosts_settle(struct hosts *h)
+void hosts_check_over(struct hosts *h)
 {
-	if (!h->last_fn || (h->member && h->member->link) || (h->head && !h->head->finished) ||
+	if (!h->over_fn || (h->member && h->member->link) || (h->head && !h->head->finished) ||
 		(h->lead && !lead_is_over(h->lead)))
 		return;
-	loop_cancel(supervisor_loop(h->sv), hosts_last_now, h);
-	if (loop_defer(supervisor_loop(h->sv), hosts_last_now, h) < 0)
-		hosts_last_now(h);
+	loop_cancel(supervisor_loop(h->sv), hosts_over_now, h);
+	if (loop_defer(supervisor_loop(h->sv), hosts_over_now, h) < 0)
+		hosts_over_now(h);
 }
 
 /* This host leaves a group that goes on: another one can lead it, where etcd says who. */
 void hosts_hand_over(struct hosts *h)
 {
 	if (h->lead && !h->head)
-		lead_part(h->lead);
+		lead_withdraw(h->lead);
 	if (!h->lead || !h->head || h->head->end.state || h->head->finished)
 		return;
 	h->head->finished = true;
@@ -69,7 +69,7 @@ void hosts_hand_over(struct hosts *h)
 		lead_resign(h->lead);
 }
 
-static int hosts_names(struct hosts *h, struct error *err)
+static int hosts_make_ids(struct hosts *h, struct error *err)
 {
 	_cleanup_free_ char *boot = NULL;
 
@@ -85,9 +85,9 @@ static void hosts_free(struct hosts *h)
 {
 	if (!h)
 		return;
-	loop_cancel(supervisor_loop(h->sv), hosts_last_now, h);
-	loop_cancel(supervisor_loop(h->sv), hosts_stop_again, h);
-	hosts_end_drains(h);
+	loop_cancel(supervisor_loop(h->sv), hosts_over_now, h);
+	loop_cancel(supervisor_loop(h->sv), hosts_stop_alone, h);
+	hosts_fail_drains(h);
 	link_resolve_free(h->resolve);
 	h->lead = lead_free(h->lead);
 	member_free(h->member);
@@ -132,7 +132,7 @@ static int hosts_init(struct supervisor *sv, struct error *err)
 	feature_set_state(sv, &hosts_feature, h);
 	h->sv = sv;
 	h->spec = supervisor_spec(sv);
-	if ((r = hosts_names(h, err)) < 0 ||
+	if ((r = hosts_make_ids(h, err)) < 0 ||
 		(r = spec_rendezvous_endpoint(z, &h->endpoint, err)) < 0 ||
 		(r = local_address_find(z->address, &h->address, err)) < 0 ||
 		(r = hosts_secret(h, err)) < 0)
@@ -220,7 +220,7 @@ static bool hosts_decides(struct supervisor *sv, enum group_decision_step step)
 }
 
 /* Returns whether the head is asked, or will be. */
-static bool hosts_ask(struct hosts *h, const char *want, int64_t timeout_ms, const char *why)
+static bool hosts_ask_head(struct hosts *h, const char *want, int64_t timeout_ms, const char *why)
 {
 	const struct member *m = h->member;
 
@@ -232,7 +232,7 @@ static bool hosts_ask(struct hosts *h, const char *want, int64_t timeout_ms, con
 }
 
 /* The head that was to carry the stop out is lost: this host leaves by itself. */
-void hosts_stop_again(void *arg)
+void hosts_stop_alone(void *arg)
 {
 	struct hosts *h = arg;
 
@@ -250,7 +250,7 @@ static bool hosts_takes_stop(struct hosts *h, int64_t timeout_ms, const char *wh
 	h->stop_asked = true;
 	if (first && h->head && !(h->lead && leaves))
 		return head_stop(h->head, timeout_ms, why);
-	if (first && !leaves && hosts_ask(h, "stop", timeout_ms, why)) {
+	if (first && !leaves && hosts_ask_head(h, "stop", timeout_ms, why)) {
 		h->stop_timeout_ms = timeout_ms;
 		snprintf(h->stop_text, sizeof(h->stop_text), "%s", why);
 		log_notice("%s", why);
@@ -283,7 +283,7 @@ static bool hosts_takes_request(
 		head_timed_out(h->head, why);
 	else if (event == GROUP_EV_RESTART && h->head)
 		head_restart_asked(h->head, why);
-	else if (event == GROUP_EV_RESTART && !hosts_ask(h, "restart", SPEC_UNSET, why))
+	else if (event == GROUP_EV_RESTART && !hosts_ask_head(h, "restart", SPEC_UNSET, why))
 		log_warning(
 			"the group is not started again: there is no link to the host that leads");
 	return true;
@@ -345,7 +345,7 @@ static void hosts_worker_stopped(struct supervisor *sv, struct worker *w)
 static void hosts_worker_over(struct supervisor *sv, struct worker *w)
 {
 	if (hosts_reports(sv))
-		member_say_over(hosts_of(sv)->member, w);
+		member_say_worker_over(hosts_of(sv)->member, w);
 }
 
 static void hosts_worker_started(struct supervisor *sv, struct worker *w)
@@ -394,7 +394,7 @@ static void hosts_job_ended(struct supervisor *sv)
 	if (!h || h->member->state == MEMBER_OVER)
 		return;
 	h->member->state = MEMBER_OVER;
-	hosts_end_drains(h);
+	hosts_fail_drains(h);
 	if (h->head && !h->lead && supervisor_guard_died(sv)) { /* others wait for the next head */
 		h->member->link = link_free(h->member->link);
 		h->head->finished = true;
@@ -416,9 +416,9 @@ static bool hosts_last_answers(struct supervisor *sv, loop_fn fn, void *arg)
 	if (!h || !h->begun)
 		return false;
 	member_calls_end(h->member);
-	h->last_fn = fn;
-	h->last_arg = arg;
-	hosts_settle(h);
+	h->over_fn = fn;
+	h->over_arg = arg;
+	hosts_check_over(h);
 	return true;
 }
 

@@ -116,7 +116,7 @@ static void head_drop(struct head *h, const struct round_order *o)
 	const char *how = head_dropped_how(o->why);
 
 	if (o->why == ROUND_WHY_LOST)
-		head_lost(h, head_host_name(h, o->host), x && x->vacated);
+		head_host_lost(h, head_host_name(h, o->host), x && x->vacated);
 	if (!x) /* it had not come since the head before */
 		return;
 	head_tenure_dropped(h, x);
@@ -135,7 +135,7 @@ static void head_drop(struct head *h, const struct round_order *o)
 	x->number = -1;
 	LIST_INSERT_HEAD(&h->unjoined, x, entry);
 	x->sharing = sharing_host_free(x->sharing);
-	head_save_check(h);
+	head_check_saved(h);
 	/* A host that has left closes its link itself, and a host that joins again keeps it. */
 	x->since_ms = hosts_now_ms();
 	if (x->link && (o->why == ROUND_WHY_REJOINED || o->why == ROUND_WHY_BYE))
@@ -181,7 +181,8 @@ struct head_after {
 	bool started, vacated, late;
 };
 
-static void head_do(struct head *h, const struct round_order *o, struct head_after *after)
+static void head_carry_out_one(
+	struct head *h, const struct round_order *o, struct head_after *after)
 {
 	struct head_host *x = head_member(h, o->host);
 
@@ -201,11 +202,11 @@ static void head_do(struct head *h, const struct round_order *o, struct head_aft
 		break;
 	case ROUND_ORDER_TAKE:
 		if (x)
-			head_take(h, x);
+			head_take_seat(h, x);
 		break;
 	case ROUND_ORDER_STOP:
 		if (head_stops(h)) {
-			head_spare_later(h);
+			head_release_later(h);
 			sharing_group_stop(
 				h->sharing, head_goal(h), *h->cause ? h->cause : h->change);
 		}
@@ -231,7 +232,7 @@ static void head_do(struct head *h, const struct round_order *o, struct head_aft
 	case ROUND_ORDER_VACATE:
 		after->vacated = true;
 		if (x)
-			head_vacate(h, x);
+			head_vacate_seat(h, x);
 		break;
 	case ROUND_ORDER_RECORD:
 		lead_record(h->hosts->lead);
@@ -240,7 +241,7 @@ static void head_do(struct head *h, const struct round_order *o, struct head_aft
 		log_info("all workers of round %" PRIu64 " execute", o->round);
 		break;
 	case ROUND_ORDER_SAVE:
-		head_save(h);
+		head_checkpoint(h);
 		break;
 	case ROUND_ORDER_LATE:
 		after->late = true;
@@ -282,7 +283,7 @@ void head_carry_out(struct head *h)
 	const struct round_order *orders = round_orders(h->round, &n);
 
 	for (int i = 0; i < n; i++)
-		head_do(h, &orders[i], &after);
+		head_carry_out_one(h, &orders[i], &after);
 	head_texts_fini(&after.texts);
 	if (after.started) {
 		head_choose_deputy(h);
@@ -298,7 +299,7 @@ void head_carry_out(struct head *h)
 	if (after.late)
 		head_seats_late(h);
 	head_arm(h);
-	hosts_settle(h->hosts);
+	hosts_check_over(h->hosts);
 }
 
 static void head_on_timer(void *arg)
@@ -316,7 +317,7 @@ static void head_on_timer(void *arg)
 			lease_remove(&h->leases, over);
 		head_carry_out(h);
 	}
-	head_look_for_missing(h);
+	head_drop_missing(h);
 	round_time(h->round, hosts_now_ms());
 	head_carry_out(h);
 }
@@ -356,14 +357,14 @@ static int head_round_new(struct head *h, const json_t *state)
 	c.alone = spec_tf_config(h->spec) ? NULL : alone;
 	h->round = round_new(&c, hosts_now_ms());
 	h->gone_acked_ms = TENURE_NEVER;
-	return h->round ? head_remember(h, state) : -ENOMEM;
+	return h->round ? head_load_state(h, state) : -ENOMEM;
 }
 
 static int head_listen(struct head *h, const struct link_addresses *addresses, struct error *err)
 {
-	static const struct link_listen_events events = {
-		.joined = head_joined, .last_word = head_last_word, .refused = head_refused
-	};
+	static const struct link_listen_events events = { .joined = head_accept_link,
+		.last_word = head_last_word,
+		.refused = head_link_refused };
 	struct link_listen_options o = {
 		.self = { .group = hosts_group(h->hosts),
 			.run = supervisor_options(h->hosts->sv)->run,
@@ -399,12 +400,12 @@ int head_new(struct hosts *hosts, const struct link_addresses *addresses, const 
 	quarantine_init(&h->quarantine, h->spec->rendezvous.quarantine_max,
 		(uint64_t)h->spec->rendezvous.quarantine_ms);
 	h->failures = json_array();
-	h->held = json_array();
-	if (!h->digest || !h->first_only || !h->failures || !h->held ||
+	h->pending = json_array();
+	if (!h->digest || !h->first_only || !h->failures || !h->pending ||
 		head_round_new(h, state) < 0 ||
 		loop_timer_new(h->loop, head_on_timer, h, &h->timer) < 0 ||
 		loop_timer_new(h->loop, head_leader_grace_over, h, &h->leader_timer) < 0 ||
-		loop_timer_new(h->loop, head_save_timer, h, &h->save_timer) < 0)
+		loop_timer_new(h->loop, head_saves_late, h, &h->save_timer) < 0)
 		error_set(err, r, "out of memory");
 	else if ((r = head_relay_open(h, err)) == 0)
 		r = head_listen(h, addresses, err);
@@ -413,7 +414,7 @@ int head_new(struct hosts *hosts, const struct link_addresses *addresses, const 
 		return r;
 	}
 	if (!hosts->lead)
-		head_leads(h);
+		head_tell_features(h);
 	head_arm(h);
 	*ret = h;
 	return 0;
@@ -424,13 +425,13 @@ struct head *head_free(struct head *h)
 	if (!h)
 		return NULL;
 	h->deputy = NULL;
-	head_asks_cut(h);
+	head_call_all_cut(h);
 	head_logs_cut(h);
 	while (!LIST_EMPTY(&h->unjoined))
 		head_host_free(LIST_FIRST(&h->unjoined));
 	for (int i = 0; i < h->n_members; i++)
 		head_host_free(h->members[i]);
-	loop_cancel(h->loop, head_spare_now, h);
+	loop_cancel(h->loop, head_release_now, h);
 	sharing_group_free(h->sharing);
 	link_listen_free(h->listen);
 	round_free(h->round);
@@ -440,9 +441,9 @@ struct head *head_free(struct head *h)
 	loop_timer_free(h->save_timer);
 	json_decref(h->settings);
 	json_decref(h->failures);
-	json_decref(h->held);
+	json_decref(h->pending);
 	json_decref(h->root_cause);
-	json_decref(h->told_cause);
+	json_decref(h->short_cause);
 	json_decref(h->verdict);
 	free(h->members);
 	free(h->digest);

@@ -17,7 +17,7 @@
  */
 
 enum {
-	DECIDE_TOLD_BYTES = 2 << 20, /* to all hosts together */
+	DECIDE_SHORT_BYTES = 2 << 20, /* to all hosts together */
 	/* Failures of a round, with their tracebacks. Where all workers fail, the first ones are
 	 * kept. */
 	FAILURES_MAX = 1024,
@@ -36,12 +36,12 @@ void head_round_begins(struct head *h)
 	*h->cause = *h->consequence = '\0';
 	h->why = NULL;
 	json_array_clear(h->failures);
-	json_array_clear(h->held);
+	json_array_clear(h->pending);
 	h->collateral = false;
 	h->on_notice = h->saving = false;
 	json_decref(h->root_cause);
-	json_decref(h->told_cause);
-	h->root_cause = h->told_cause = NULL;
+	json_decref(h->short_cause);
+	h->root_cause = h->short_cause = NULL;
 	memset(&h->decision, 0, sizeof(h->decision));
 	free(h->workers);
 	h->n_workers = h->left = round_world(h->round)->workers;
@@ -138,7 +138,7 @@ static void decide_restart(struct head *h, const struct spec_restart *policy,
 }
 
 /* Times come from other hosts, and are subtracted from each other. */
-static void decide_bound(json_t *failure, const char *key)
+static void decide_clamp_time(json_t *failure, const char *key)
 {
 	int64_t t = json_get_int(failure, key, 0);
 
@@ -160,16 +160,16 @@ static void decide_add_failure(struct head *h, const json_t *failure)
 		return;
 	h->collateral = h->collateral || collateral;
 	copy = json_deep_copy(failure);
-	decide_bound(copy, "time_us");
+	decide_clamp_time(copy, "time_us");
 	if (json_object_get(failure, "uncertainty_us"))
-		decide_bound(copy, "uncertainty_us");
+		decide_clamp_time(copy, "uncertainty_us");
 	json_add(h->failures, copy);
 	if (json_array_size(h->failures) >= FAILURES_MAX)
 		failure_list_cut(h->failures, FAILURES_MAX / 2);
 }
 
 /* A worker has ended. */
-static void decide_end_of(struct head *h, int rank, enum head_worker_end end)
+static void decide_worker_ended(struct head *h, int rank, enum head_worker_end end)
 {
 	if (rank < 0 || rank >= h->n_workers || h->workers[rank].end != END_NONE)
 		return;
@@ -179,7 +179,7 @@ static void decide_end_of(struct head *h, int rank, enum head_worker_end end)
 	h->lost += end == END_LOST;
 }
 
-static void decide_start_of(struct head *h, int rank)
+static void decide_worker_started(struct head *h, int rank)
 {
 	if (rank < 0 || rank >= h->n_workers || h->workers[rank].end == END_NONE)
 		return;
@@ -275,7 +275,7 @@ void head_worker_changed(struct head *h, struct head_host *x, const json_t *repo
 	bool ok = json_object_get(exit, "code") && !json_get_int(exit, "code", 1);
 
 	if (!strcmp(event, "started")) {
-		decide_start_of(h, rank);
+		decide_worker_started(h, rank);
 		return;
 	}
 	/* A failure follows its Report. */
@@ -283,33 +283,33 @@ void head_worker_changed(struct head *h, struct head_host *x, const json_t *repo
 		!strcmp(json_get_string(report, "state", ""), "failed") ||
 		json_get_bool(report, "alone", false))
 		return;
-	decide_end_of(h, rank, ok ? END_SUCCESS : END_OTHER);
+	decide_worker_ended(h, rank, ok ? END_SUCCESS : END_OTHER);
 	if (ok && !h->leader_over && decide_is_open(h) && decide_is_leader(h, worker))
 		decide_leader_over(h, worker);
 	decide_all_ended(h);
-	head_decide_held(h);
+	head_decide_pending(h);
 }
 
 void head_workers_over(struct head *h, int first_rank, int n)
 {
 	for (int rank = first_rank; rank < first_rank + n; rank++)
-		decide_end_of(h, rank, END_LOST);
+		decide_worker_ended(h, rank, END_LOST);
 	decide_all_ended(h);
 }
 
 void head_worker_failed(struct head *h, struct head_host *x, const json_t *failure, bool over)
 {
 	if (h->leader_over) { /* the group waits for its end, however that is */
-		decide_end_of(h, (int)json_get_int(failure, "rank", -1), END_OTHER);
+		decide_worker_ended(h, (int)json_get_int(failure, "rank", -1), END_OTHER);
 		decide_all_ended(h);
 		return;
 	}
 	decide_add_failure(h, failure);
 	if (!decide_is_open(h))
 		return;
-	json_add(h->held, json_pack("{s:s, s:O, s:b}", "host", head_host_name(h, x->number),
-				  "failure", failure, "over", over));
-	head_decide_held(h);
+	json_add(h->pending, json_pack("{s:s, s:O, s:b}", "host", head_host_name(h, x->number),
+				     "failure", failure, "over", over));
+	head_decide_pending(h);
 }
 
 /* What follows from a failure. */
@@ -332,17 +332,17 @@ static void decide_failed(struct head *h, const char *host, const json_t *failur
 		(void)head_end(h, GROUP_FAILED, GOAL_NONE, h->cause);
 }
 
-void head_decide_held(void *arg)
+void head_decide_pending(void *arg)
 {
 	struct head *h = arg;
 	_cleanup_json_ json_t *first = NULL;
 
 	if (!decide_is_open(h))
-		json_array_clear(h->held);
-	if (!json_array_size(h->held) || features_hosts_delay_decision(h->hosts->sv))
+		json_array_clear(h->pending);
+	if (!json_array_size(h->pending) || features_hosts_delay_decision(h->hosts->sv))
 		return;
-	first = json_incref(json_array_get(h->held, 0));
-	json_array_clear(h->held);
+	first = json_incref(json_array_get(h->pending, 0));
+	json_array_clear(h->pending);
 	decide_failed(h, json_get_string(first, "host", ""), json_object_get(first, "failure"),
 		json_get_bool(first, "over", false));
 }
@@ -356,7 +356,7 @@ void head_add_failures(struct head *h, const json_t *failures)
 		decide_add_failure(h, f);
 }
 
-static int decide_class(const json_t *failure)
+static int decide_class_rank(const json_t *failure)
 {
 	static const char *const classes[] = { "application", "timeout", "exit", "lost" };
 	const char *class = json_get_string(failure, "class", "exit");
@@ -385,7 +385,7 @@ json_t *head_root_cause(const struct head *h)
 
 		if (!json_get_bool(f, "collateral", false) &&
 			!json_get_bool(f, "made_good", false) && apart <= unsure &&
-			decide_class(f) < decide_class(best))
+			decide_class_rank(f) < decide_class_rank(best))
 			best = f;
 	}
 	return json_get_bool(best, "collateral", false) ? NULL : best;
@@ -414,11 +414,11 @@ static void decide_verdict(struct head *h)
 }
 
 /* The root cause as Assign has it. The more hosts there are, the less each gets of it. */
-static json_t *decide_told(const struct head *h)
+static json_t *decide_short_cause(const struct head *h)
 {
 	static const char *const longest[] = { "traceback", "stderr_tail", "text", "message" };
 	json_t *told = h->root_cause ? json_copy(h->root_cause) : NULL;
-	size_t most = DECIDE_TOLD_BYTES / ((size_t)h->n_members + 1);
+	size_t most = DECIDE_SHORT_BYTES / ((size_t)h->n_members + 1);
 
 	for (size_t i = 0; told && json_dumpb(told, NULL, 0, JSON_COMPACT) > most; i++) {
 		if (i == sizeof(longest) / sizeof(longest[0])) {
@@ -438,17 +438,16 @@ void head_round_over(struct head *h)
 	json_t *root = head_root_cause(h);
 
 	json_decref(h->root_cause);
-	json_decref(h->told_cause);
+	json_decref(h->short_cause);
 	h->root_cause = json_incref(root);
-	h->told_cause = decide_told(h);
+	h->short_cause = decide_short_cause(h);
 	if (h->end.state && !h->verdict)
 		decide_verdict(h);
 }
 
-/* --- notices of preemption ----------------------------------------------------------------------
- */
+/* --- notices of preemption -------------------------------------------------------------------- */
 
-void head_noticed(struct head_host *x, const json_t *notice)
+void head_host_noticed(struct head_host *x, const json_t *notice)
 {
 	struct head *h = x->head;
 	int64_t left_ms = json_get_int(notice, "deadline_ms", SPEC_UNSET);
@@ -465,7 +464,7 @@ void head_noticed(struct head_host *x, const json_t *notice)
 		left_ms == SPEC_UNSET ? SPEC_UNSET : (int64_t)loop_real_us() + left_ms * 1000);
 }
 
-void head_save(struct head *h)
+void head_checkpoint(struct head *h)
 {
 	if (!decide_is_open(h))
 		return;
@@ -485,7 +484,7 @@ static bool decide_any_noticed(const struct head *h)
 
 /* Whether enough hosts are left without those that have a notice, and the head stays or can hand
  * the lead over. */
-static bool decide_can_spare(const struct head *h)
+static bool decide_can_release(const struct head *h)
 {
 	const struct round_host *host = NULL;
 	int n = 0;
@@ -506,7 +505,7 @@ static bool decide_can_spare(const struct head *h)
 }
 
 /* The hosts with a notice leave; the round that follows counts as no restart. */
-static void decide_spare(struct head *h)
+static void decide_release(struct head *h)
 {
 	for (int i = 0; i < h->n_members; i++) {
 		struct head_host *x = h->members[i];
@@ -533,24 +532,24 @@ static void decide_grow(struct head *h)
 	head_carry_out(h);
 }
 
-void head_spare_now(void *arg)
+void head_release_now(void *arg)
 {
 	struct head *h = arg;
 
 	if (h->end.state || !decide_any_noticed(h))
 		return;
-	if (decide_can_spare(h))
-		decide_spare(h);
+	if (decide_can_release(h))
+		decide_release(h);
 	else
 		(void)head_end(h, GROUP_PREEMPTED, GOAL_PREEMPT, h->notice_text);
 }
 
-void head_spare_later(struct head *h)
+void head_release_later(struct head *h)
 {
 	if (!h->on_notice)
 		return;
 	h->on_notice = false;
-	if (loop_defer(h->loop, head_spare_now, h) < 0)
+	if (loop_defer(h->loop, head_release_now, h) < 0)
 		log_error("out of memory: hosts with a notice of preemption stay");
 }
 
@@ -566,8 +565,8 @@ void head_preempted(void *arg, const char *why, bool done)
 		decide_succeeded(h, "all workers succeeded");
 	else if (!decide_any_noticed(h))
 		decide_grow(h);
-	else if (decide_can_spare(h))
-		decide_spare(h);
+	else if (decide_can_release(h))
+		decide_release(h);
 	else
 		(void)head_end(h, GROUP_PREEMPTED, GOAL_PREEMPT, why);
 }

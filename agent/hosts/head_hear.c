@@ -62,7 +62,7 @@ static int head_forget_unjoined(struct head *h)
 	return n;
 }
 
-int head_joined(void *arg, struct link *l, struct error *err)
+int head_accept_link(void *arg, struct link *l, struct error *err)
 {
 	struct head *h = arg;
 	struct head_host *x;
@@ -83,7 +83,7 @@ int head_joined(void *arg, struct link *l, struct error *err)
 	return 0;
 }
 
-void head_refused(void *arg, const struct error *why)
+void head_link_refused(void *arg, const struct error *why)
 {
 	log_warning("a connection was refused: %s", why->text);
 }
@@ -199,7 +199,7 @@ int head_hear_join(struct head_host *x, const json_t *p, struct error *err)
 		return r;
 	hear_past(h, p);
 	head_note_change(h, join.name, "has joined");
-	head_heard_from(h, join.run, json_get_int(p, "answered_ms", 0));
+	head_note_last_answer(h, join.run, json_get_int(p, "answered_ms", 0));
 	h->joining = x;
 	h->refusal = err;
 	r = round_join(h->round, &join, hosts_now_ms());
@@ -360,7 +360,7 @@ static int hear_gone(struct head_host *x, const json_t *p, struct error *err)
 		}
 		head_add_failures(x->head, failures);
 		if (host->state == HOST_STOPPING)
-			head_blame(x->head);
+			head_blame_host(x->head);
 	}
 	return hear_event(x, HOST_EV_STOPPED, p, err);
 }
@@ -387,7 +387,7 @@ static int hear_ask(struct head_host *x, const json_t *p, struct error *err)
 
 static int hear_notice(struct head_host *x, const json_t *p, struct error *err)
 {
-	head_noticed(x, p);
+	head_host_noticed(x, p);
 	return 0;
 }
 
@@ -395,13 +395,13 @@ static int hear_hang(struct head_host *x, const json_t *p, struct error *err)
 {
 	if ((uint64_t)json_get_int(p, "round", 0) != round_number(x->head->round))
 		return 0;
-	head_hangs(x, json_get_string(p, "why", ""));
+	head_worker_hangs(x, json_get_string(p, "why", ""));
 	return 0;
 }
 
 static int hear_saved(struct head_host *x, const json_t *p, struct error *err)
 {
-	head_saved(x, json_get_int(p, "number", 0));
+	head_host_saved(x, json_get_int(p, "number", 0));
 	return 0;
 }
 

@@ -87,8 +87,7 @@ static void group_logs_gone(void *arg)
 	group_logs_free(arg);
 }
 
-/* --- to the reader ------------------------------------------------------------------------------
- */
+/* --- to the reader ---------------------------------------------------------------------------- */
 
 static void logs_resume(void *arg);
 
@@ -119,7 +118,7 @@ static void logs_over(struct group_logs *g)
 		(void)varlink_reply(call, json_pack("{s:[]}", "lines"));
 }
 
-static bool is_open(const struct host_logs *x)
+static bool host_logs_open(const struct host_logs *x)
 {
 	return x->call || x->lines;
 }
@@ -130,13 +129,13 @@ static void logs_check(struct group_logs *g)
 	const struct host_logs *x;
 
 	LIST_FOREACH (x, &g->hosts, entry)
-		if (is_open(x))
+		if (host_logs_open(x))
 			return;
 	if (!g->follow || g->head->end.state)
 		logs_over(g);
 }
 
-static void ask_for_more(struct host_logs *x)
+static void host_logs_want_more(struct host_logs *x)
 {
 	if (x->waits && x->call)
 		calls_out_flow(x->call, false);
@@ -144,7 +143,7 @@ static void ask_for_more(struct host_logs *x)
 }
 
 /* The time of the next line by the head's clock. A line without one follows its predecessor. */
-static int64_t next_time(const struct host_logs *x)
+static int64_t host_logs_next_us(const struct host_logs *x)
 {
 	const json_t *line = json_array_get(x->lines, x->next);
 
@@ -152,7 +151,7 @@ static int64_t next_time(const struct host_logs *x)
 }
 
 /* The host with the oldest line. NULL: there is none, or ret_wait: one has to send lines first. */
-static struct host_logs *oldest(struct group_logs *g, bool *ret_wait)
+static struct host_logs *logs_oldest(struct group_logs *g, bool *ret_wait)
 {
 	struct host_logs *x, *best = NULL;
 
@@ -160,20 +159,20 @@ static struct host_logs *oldest(struct group_logs *g, bool *ret_wait)
 	LIST_FOREACH (x, &g->hosts, entry) {
 		if (x->call && !x->lines)
 			*ret_wait = true;
-		else if (x->lines && (!best || next_time(x) < next_time(best)))
+		else if (x->lines && (!best || host_logs_next_us(x) < host_logs_next_us(best)))
 			best = x;
 	}
 	return *ret_wait ? NULL : best;
 }
 
-static json_t *take_line(struct host_logs *x)
+static json_t *host_logs_take_line(struct host_logs *x)
 {
 	json_t *line = json_incref(json_array_get(x->lines, x->next++));
 
 	if (x->next == json_array_size(x->lines)) {
 		json_decref(x->lines);
 		x->lines = NULL;
-		ask_for_more(x);
+		host_logs_want_more(x);
 	}
 	return line;
 }
@@ -187,8 +186,8 @@ static void logs_merge(struct group_logs *g)
 		json_t *lines = json_array();
 		struct host_logs *x;
 
-		while (json_array_size(lines) < LOGS_BATCH && (x = oldest(g, &waits)))
-			json_add(lines, take_line(x));
+		while (json_array_size(lines) < LOGS_BATCH && (x = logs_oldest(g, &waits)))
+			json_add(lines, host_logs_take_line(x));
 		if (!json_array_size(lines)) {
 			json_decref(lines);
 			break;
@@ -209,13 +208,12 @@ static void logs_resume(void *arg)
 		return;
 	}
 	LIST_FOREACH (x, &g->hosts, entry)
-		ask_for_more(x);
+		host_logs_want_more(x);
 }
 
-/* --- from hosts ---------------------------------------------------------------------------------
- */
+/* --- from hosts ------------------------------------------------------------------------------- */
 
-static void take_lines(struct host_logs *x, json_t *p)
+static void host_logs_take(struct host_logs *x, json_t *p)
 {
 	struct group_logs *g = x->of;
 	json_t *lines = json_get_array(p, "lines");
@@ -235,7 +233,7 @@ static void take_lines(struct host_logs *x, json_t *p)
 	}
 }
 
-static void host_failed(struct host_logs *x, const char *error, json_t *p)
+static void host_logs_failed(struct host_logs *x, const char *error, json_t *p)
 {
 	struct group_logs *g = x->of;
 	const char *dot = strrchr(error, '.');
@@ -254,13 +252,13 @@ static void host_failed(struct host_logs *x, const char *error, json_t *p)
 	}
 }
 
-static void on_answer(void *arg, const char *error, json_t *p, bool continues)
+static void host_logs_answered(void *arg, const char *error, json_t *p, bool continues)
 {
 	struct host_logs *x = arg;
 	struct group_logs *g = x->of;
 	struct head_host *host = x->host;
 
-	if (!error && (x->waits || !head_speaks_of_own(host, json_get_array(p, "lines")))) {
+	if (!error && (x->waits || !head_is_of_own_workers(host, json_get_array(p, "lines")))) {
 		host->fault = true; /* its link ends */
 		error = "Unavailable";
 	}
@@ -268,22 +266,22 @@ static void on_answer(void *arg, const char *error, json_t *p, bool continues)
 	if (error) {
 		if (continues)
 			calls_out_drop(x->call);
-		host_failed(x, error, p);
+		host_logs_failed(x, error, p);
 	} else {
-		take_lines(x, p);
+		host_logs_take(x, p);
 		if (!continues)
 			host_logs_end(x);
 	}
 	if (!g->follow)
 		logs_merge(g);
 	else if (!g->congested)
-		ask_for_more(x);
+		host_logs_want_more(x);
 	logs_check(g);
 }
 
 /* Since when a host's lines are wanted that joined, or joined again, while the reader was there: by
  * that host's clock. -1: all that the caller has asked for. */
-static int64_t since_of(const struct group_logs *g, const struct host_logs *x, bool later)
+static int64_t host_logs_since(const struct group_logs *g, const struct host_logs *x, bool later)
 {
 	return !later ? -1 : (x->until_us ? x->until_us : g->begun_us) - x->offset_us;
 }
@@ -323,17 +321,16 @@ static void logs_ask(struct group_logs *g, struct head_host *host, bool later)
 	x->host = host;
 	x->waits = false;
 	x->offset_us = host->beat.clock_known ? host->beat.offset_us : 0;
-	since = since_of(g, x, later);
+	since = host_logs_since(g, x, later);
 	if (since > json_get_int(p, "since_us", -1))
 		json_put_int(p, "since_us", since);
 	m.parameters = p;
 	c = calls_out_open(&host->calls, NULL);
-	if (!c || calls_out_call(c, &m, on_answer, x, &x->call) < 0)
+	if (!c || calls_out_call(c, &m, host_logs_answered, x, &x->call) < 0)
 		host_logs_end(x);
 }
 
-/* --- calls --------------------------------------------------------------------------------------
- */
+/* --- calls ------------------------------------------------------------------------------------ */
 
 /* Whether the host has workers of the present attempt whose lines are wanted. */
 static bool logs_concern(const struct group_logs *g, const struct round_host *host)

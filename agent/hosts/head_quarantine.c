@@ -42,7 +42,7 @@ static void quarantine_note_fault(struct head *h, const char *name, const char *
 	quarantine_tell_rounds(h, name, until);
 }
 
-void head_lost(struct head *h, const char *name, bool kept)
+void head_host_lost(struct head *h, const char *name, bool kept)
 {
 	if (h->turning_away)
 		return;
@@ -62,7 +62,7 @@ static const struct round_host *quarantine_host_of(const struct head *h, int64_t
 	return NULL;
 }
 
-void head_blame(struct head *h)
+void head_blame_host(struct head *h)
 {
 	int alive = round_count(h->round, HOST_STARTING) + round_count(h->round, HOST_RUNNING) +
 		    round_count(h->round, HOST_STOPPING);

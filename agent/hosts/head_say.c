@@ -73,7 +73,7 @@ void head_say_assign(struct head *h, struct head_host *x)
 		.attempt = h->attempt - (host->seat != NULL),
 		.restarts = h->budget.used,
 		.starts = starts,
-		.failure = h->told_cause };
+		.failure = h->short_cause };
 
 	head_say(x, "Assign", message_assign(&a));
 }

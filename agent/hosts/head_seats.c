@@ -32,7 +32,7 @@ static void seats_event(struct head *h, const char *event, const char *host, int
 		"host %s %s %s%s", host, how, ranks, what);
 }
 
-void head_vacate(struct head *h, struct head_host *x)
+void head_vacate_seat(struct head *h, struct head_host *x)
 {
 	const struct round_host *host = round_host(h->round, x->number);
 
@@ -41,7 +41,7 @@ void head_vacate(struct head *h, struct head_host *x)
 		" to the next host, and the others go on");
 }
 
-void head_take(struct head *h, struct head_host *x)
+void head_take_seat(struct head *h, struct head_host *x)
 {
 	const struct round_host *host = round_host(h->round, x->number);
 

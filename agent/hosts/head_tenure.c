@@ -86,10 +86,9 @@ void head_recorded(struct head *h, uint64_t round, bool written)
 	lead_arm(tenure_lead(h));
 }
 
-/* --- hosts that wait to be let in ---------------------------------------------------------------
- */
+/* --- hosts that wait to be let in ------------------------------------------------------------- */
 
-void head_go_on_without(struct head *h)
+void head_drop_unrecorded(struct head *h)
 {
 	int known = 0;
 
@@ -154,7 +153,7 @@ static struct head_host *tenure_waiting(const struct head *h)
 	return NULL;
 }
 
-void head_confirmed(struct head *h)
+void head_admit_waiting(struct head *h)
 {
 	struct head_host *x;
 
@@ -169,10 +168,9 @@ void head_confirmed(struct head *h)
 	}
 }
 
-/* --- the round of the head before ---------------------------------------------------------------
- */
+/* --- the round of the head before ------------------------------------------------------------- */
 
-int head_remember(struct head *h, const json_t *state)
+int head_load_state(struct head *h, const json_t *state)
 {
 	const json_t *one;
 	uint64_t round = (uint64_t)lead_number(state, "round", 0);
@@ -206,7 +204,7 @@ int head_remember(struct head *h, const json_t *state)
 	return 0;
 }
 
-void head_heard_from(struct head *h, const char *run, int64_t answered_ms)
+void head_note_last_answer(struct head *h, const char *run, int64_t answered_ms)
 {
 	const struct round_host *host = round_host_of_run(h->round, run);
 	uint64_t now = hosts_now_ms();
@@ -232,7 +230,7 @@ uint64_t head_missing_ms(const struct head *h)
 	return due;
 }
 
-bool head_tell_missing(struct head *h)
+bool head_warn_missing(struct head *h)
 {
 	const struct tenure_past *past = &tenure_lead(h)->past;
 	uint64_t now = hosts_now_ms(), gone = tenure_past_gone_ms(past, false);
@@ -241,9 +239,9 @@ bool head_tell_missing(struct head *h)
 
 	if (!n || now < past->led_ms + 2 * h->leases.lease_ms || now >= gone)
 		return false;
-	if (h->missing_told)
+	if (h->missing_warned)
 		return true;
-	h->missing_told = true;
+	h->missing_warned = true;
 	log_warning("%d %s of the last round may still run: nothing begins for up to %s; if none "
 		    "does, remove %s/%s/ from etcd",
 		n, n == 1 ? "host" : "hosts",
@@ -252,7 +250,7 @@ bool head_tell_missing(struct head *h)
 	return true;
 }
 
-void head_is_after(struct head *h, const char *agent)
+void head_old_head_died(struct head *h, const char *agent)
 {
 	const struct round_host *host = NULL;
 
@@ -263,7 +261,7 @@ void head_is_after(struct head *h, const char *agent)
 		head_carry_out(h);
 }
 
-void head_look_for_missing(struct head *h)
+void head_drop_missing(struct head *h)
 {
 	const struct round_host *host = NULL;
 	uint64_t now = hosts_now_ms();

@@ -23,9 +23,9 @@ enum {
 };
 
 static void lead_look(struct lead *l);
-static void lead_judge(struct lead *l);
+static void lead_post_found(struct lead *l);
 
-bool lead_may(const struct lead *l)
+bool lead_wants_to_lead(const struct lead *l)
 {
 	return !l->hosts->spec->rendezvous.never_leads && hosts_now_ms() >= l->yields_ms &&
 	       !l->hosts->leave_asked && !l->hosts->stop_asked && !l->hosts->member->leaving &&
@@ -49,8 +49,7 @@ static bool lead_is_away(const struct lead *l)
 	return state == MEMBER_AWAY || state == MEMBER_JOINING;
 }
 
-/* --- looking ------------------------------------------------------------------------------------
- */
+/* --- looking ---------------------------------------------------------------------------------- */
 
 /* Ends the run where this host has found no group for join_timeout. */
 static bool look_is_late(struct lead *l)
@@ -66,7 +65,8 @@ static bool look_is_late(struct lead *l)
 		snprintf(who, sizeof(who), "host %.64s does not answer at %.200s, and leads",
 			json_get_string(leads, "host", ""), json_get_string(leads, "address", ""));
 	snprintf(text, sizeof(text), "%s the group %.100s%s%s; gave up after %" PRIu64 " ms", who,
-		hosts_group(l->hosts), *l->told ? ": " : "", l->told, hosts_now_ms() - l->since_ms);
+		hosts_group(l->hosts), *l->reported ? ": " : "", l->reported,
+		hosts_now_ms() - l->since_ms);
 	member_give_up(m, "timeout", 124, text);
 	return true;
 }
@@ -105,7 +105,7 @@ static bool look_ended(struct lead *l)
 		return false;
 	m->state = MEMBER_OVER;
 	supervisor_take_verdict(m->sv, verdict, false);
-	hosts_settle(l->hosts);
+	hosts_check_over(l->hosts);
 	return true;
 }
 
@@ -114,7 +114,7 @@ static void look_watched(void *arg, const struct etcd_news *news)
 	struct lead *l = arg;
 
 	if (news->kind == ETCD_WATCH_DOWN)
-		lead_tell(l, news->text);
+		lead_report(l, news->text);
 	if (news->kind == ETCD_WATCH_GAP)
 		l->watch = etcd_watch_free(l->watch);
 	/* The other keys belong to it. */
@@ -132,7 +132,7 @@ int lead_look_read(struct lead *l, const struct etcd_answer *a)
 }
 
 /* Nothing more is asked until something changes, or this host has waited too long. */
-static void look_rest(struct lead *l)
+static void look_pause(struct lead *l)
 {
 	uint64_t late = l->since_ms + (uint64_t)l->hosts->spec->rendezvous.join_timeout_ms;
 	uint64_t now = hosts_now_ms();
@@ -148,7 +148,7 @@ static void look_watch(struct lead *l, int64_t revision)
 	if (lead_is_settled(l) || l->watch ||
 		etcd_watch_new(l->etcd, l->keys[LEAD_KEY], NULL, revision, look_watched, l,
 			&l->watch) == 0)
-		look_rest(l); /* else it looks again */
+		look_pause(l); /* else it looks again */
 }
 
 static void look_answered(void *arg, const struct etcd_answer *a)
@@ -160,14 +160,14 @@ static void look_answered(void *arg, const struct etcd_answer *a)
 	if (l->state == LEAD_LEADING || l->hosts->member->state == MEMBER_OVER)
 		return;
 	if (a->status != STATUS_OK) {
-		lead_tell(l, a->text);
+		lead_report(l, a->text);
 		look_is_late(l);
 		return;
 	}
-	if (!l->told_claim || l->seen[LEAD_KEY].value)
-		lead_tell(l, NULL);
+	if (!l->reported_claim || l->seen[LEAD_KEY].value)
+		lead_report(l, NULL);
 	if (lead_look_read(l, a) < 0) {
-		lead_tell(l, "out of memory");
+		lead_report(l, "out of memory");
 		return;
 	}
 	if (!l->looked)
@@ -176,7 +176,7 @@ static void look_answered(void *arg, const struct etcd_answer *a)
 	if (look_is_late(l) || look_differs(l))
 		return;
 	look_watch(l, a->revision + 1);
-	lead_judge(l);
+	lead_post_found(l);
 }
 
 int lead_look_send(struct lead *l, etcd_fn fn)
@@ -191,7 +191,7 @@ int lead_look_send(struct lead *l, etcd_fn fn)
 
 static void lead_look(struct lead *l)
 {
-	if (l->call || l->parting || l->state == LEAD_CLAIMING || l->state == LEAD_LEADING)
+	if (l->call || l->withdrawing || l->state == LEAD_CLAIMING || l->state == LEAD_LEADING)
 		return; /* the call is theirs */
 	loop_timer_disarm(l->retry);
 	if (lead_look_send(l, look_answered) < 0)
@@ -208,7 +208,7 @@ static void lead_on_retry(void *arg)
 }
 
 /* Posts what etcd has said last. */
-static void lead_judge(struct lead *l)
+static void lead_post_found(struct lead *l)
 {
 	const struct lead_entry *e = &l->seen[LEAD_KEY];
 	bool own = e->value && !strcmp(json_get_string(e->value, "agent", ""), l->hosts->agent);
@@ -223,8 +223,8 @@ static void lead_judge(struct lead *l)
 		l->revision = e->revision;
 		lead_post(l, LEAD_EV_OWN);
 	} else if (member_has_workers(l->hosts->member->state)) {
-		l->vacant = true;	 /* their head may still answer */
-	} else if (own && lead_may(l)) { /* this host has led, and does no more */
+		l->vacant = true;		   /* their head may still answer */
+	} else if (own && lead_wants_to_lead(l)) { /* this host has led, and does no more */
 		snprintf(l->dead, sizeof(l->dead), "%s", l->hosts->agent);
 		lead_post(l, LEAD_EV_DEAD);
 	} else {
@@ -232,8 +232,7 @@ static void lead_judge(struct lead *l)
 	}
 }
 
-/* --- following ----------------------------------------------------------------------------------
- */
+/* --- following -------------------------------------------------------------------------------- */
 
 static void lead_follow(struct lead *l)
 {
@@ -254,7 +253,7 @@ static void lead_follow(struct lead *l)
 	h->endpoint = NULL;
 	h->deputy = link_listen_free(h->deputy);
 	*l->dead = '\0';
-	member_part(m);
+	member_leave_head(m);
 	if (endpoint_parse(address, NULL, &e, NULL) < 0) {
 		error_set(&err, -EPROTO, "%s in etcd has no address of a host", l->keys[LEAD_KEY]);
 		member_give_up(m, "failed", 1, err.text);
@@ -294,7 +293,7 @@ static void lead_wait(struct lead *l)
 
 	if (hosts_now_ms() < l->yields_ms) /* the others first */
 		loop_timer_arm(l->turn, l->yields_ms - hosts_now_ms());
-	if (!lead_may(l))
+	if (!lead_wants_to_lead(l))
 		return;
 	json_array_foreach (json_get_array(state, "hosts"), i, one) {
 		const char *run = json_get_string(one, "run", "");
@@ -313,12 +312,11 @@ static void lead_on_turn(void *arg)
 {
 	struct lead *l = arg;
 
-	if (lead_may(l))
+	if (lead_wants_to_lead(l))
 		lead_post(l, LEAD_EV_DUE);
 }
 
-/* --- leading ------------------------------------------------------------------------------------
- */
+/* --- leading ---------------------------------------------------------------------------------- */
 
 static void lead_lead(struct lead *l)
 {
@@ -335,15 +333,15 @@ static void lead_lead(struct lead *l)
 	link_listen_address(h->head->listen, address);
 	log_notice("this host leads the group %s at %s", hosts_group(h), address);
 	lead_keep_begin(l);
-	head_leads(h->head);
+	head_tell_features(h->head);
 	if (*l->dead)
-		head_is_after(h->head, l->dead);
+		head_old_head_died(h->head, l->dead);
 	*l->dead = '\0';
 	head_arm(h->head);
 	free(h->endpoint);
 	h->endpoint = strdup(address);
 	snprintf(l->follows, sizeof(l->follows), "%s", h->agent);
-	member_part(h->member);
+	member_leave_head(h->member);
 	if (h->member->state == MEMBER_AWAY && !h->member->link && h->endpoint)
 		member_connect(h->member);
 }
@@ -356,8 +354,8 @@ static void lead_step_down(struct lead *l)
 	h->head = head_free(h->head);
 	*l->follows = '\0';
 	l->since_ms = hosts_now_ms();
-	member_part(h->member);
-	hosts_settle(h);
+	member_leave_head(h->member);
+	hosts_check_over(h);
 	lead_look(l);
 }
 
@@ -377,8 +375,7 @@ void lead_lost(struct lead *l, const char *why)
 		lead_step_down_now(l);
 }
 
-/* --- the machine --------------------------------------------------------------------------------
- */
+/* --- the machine ------------------------------------------------------------------------------ */
 
 static void lead_act(struct lead *l, enum lead_action action)
 {
@@ -450,24 +447,24 @@ void lead_unlinked(struct lead *l)
 		lead_post(l, LEAD_EV_LOST);
 }
 
-void lead_quiet(struct lead *l)
+void lead_workers_gone(struct lead *l)
 {
 	l->since_ms = hosts_now_ms();
 	if (l->vacant)
-		lead_judge(l);
+		lead_post_found(l);
 	else if (!l->watch)
 		lead_look(l);
 	else
-		look_rest(l);
+		look_pause(l);
 	if ((l->state == LEAD_FOLLOWING || l->state == LEAD_LEADING) && !l->hosts->member->link &&
 		l->hosts->endpoint)
 		member_connect(l->hosts->member);
 }
 
-void lead_word(struct lead *l)
+void lead_head_died(struct lead *l)
 {
 	snprintf(l->dead, sizeof(l->dead), "%s", l->follows);
-	if (lead_may(l))
+	if (lead_wants_to_lead(l))
 		lead_post(l, LEAD_EV_DEAD);
 }
 
@@ -501,7 +498,7 @@ int lead_new(struct hosts *h, struct lead **ret, struct error *err)
 	if (r < 0)
 		return r;
 	l->dirty = json_object();
-	if (!l->dirty || lead_names(l) < 0 || lead_timers(l) < 0)
+	if (!l->dirty || lead_make_keys(l) < 0 || lead_timers(l) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
 	*ret = TAKE_PTR(l);
 	return 0;

@@ -8,7 +8,7 @@
  *
  *   lead.c        the machine at work: looks, follows, waits, leads, steps down
  *   lead_claim.c  this host's claim to lead, the secret of links, and a lead that is gone
- *   lead_part.c   a host that leaves while nobody leads
+ *   lead_withdraw.c   a host that leaves while nobody leads
  *   lead_reach.c  hosts that cannot reach the one that leads, which then leaves the lead to another
  *   lead_keys.c   the head: persistent keys of workers
  *   lead_store.c  what stands in etcd, as text; limits, and messages about trouble
@@ -59,7 +59,7 @@ enum { LEAD_GROUP_TTL_S = 3600 }; /* of run and state */
 enum { LEAD_REMOVE_MS = 3000 }; /* at most, for the last writes */
 
 /* The names of what stands there. */
-_must_check_ int lead_names(struct lead *l);
+_must_check_ int lead_make_keys(struct lead *l);
 /* A number that stands in etcd; none where there is none that a group can have reached. */
 int64_t lead_number(const json_t *value, const char *key, int64_t none);
 
@@ -82,18 +82,18 @@ struct lead {
 	struct etcd_watch *watch; /* of LEAD_KEY: of the head, and of hosts without a link to one */
 	struct etcd_call *call;	  /* a look or a claim is under way */
 	struct loop_timer *retry, *turn;
-	bool looked;	   /* etcd has answered once */
-	int64_t old_end;   /* the revision of a verdict that was there then */
-	bool vacant;	   /* nobody leads, and workers live here yet */
-	char dead[40];	   /* the agent of a head that is certainly dead */
-	uint64_t since_ms; /* this host has not been in the group since then */
-	char told[512];	   /* the trouble with etcd that was told last */
-	bool told_claim;   /* ... and this host could not claim for it */
-	char follows[40];  /* the agent that leads, as this host has heard last */
-	int64_t waiting;   /* the lease of its note that it cannot reach that; 0: there is none */
-	struct etcd_call *note;
-	struct loop_timer *patience; /* until it notes that */
-	uint64_t yields_ms;	     /* it does not want to lead until then */
+	bool looked;	     /* etcd has answered once */
+	int64_t old_end;     /* the revision of a verdict that was there then */
+	bool vacant;	     /* nobody leads, and workers live here yet */
+	char dead[40];	     /* the agent of a head that is certainly dead */
+	uint64_t since_ms;   /* this host has not been in the group since then */
+	char reported[512];  /* the trouble with etcd that was told last */
+	bool reported_claim; /* ... and this host could not claim for it */
+	char follows[40];    /* the agent that leads, as this host has heard last */
+	int64_t note_lease;  /* the lease of its note that it cannot reach that; 0: there is none */
+	struct etcd_call *note_call;
+	struct loop_timer *note_timer; /* until it notes that */
+	uint64_t yields_ms;	       /* it does not want to lead until then */
 
 	/* A claim under way. */
 	struct link_resolve *resolve;
@@ -124,7 +124,7 @@ struct lead {
 	bool regains;		    /* the lead is gone from etcd, and this host wants it again */
 	int64_t gone;		    /* ... since that revision: what was there before is no more */
 	int64_t old_state, old_run; /* ... where etcd has these revisions of state and run */
-	bool anew;		    /* ... and one of them is gone too */
+	bool rewrites_all;	    /* ... and one of them is gone too */
 	bool granted;		    /* ... and group_lease is a new one */
 	json_t *end;		    /* to be written; owned, or NULL */
 	json_t *edition;	    /* the present one; owned, or NULL */
@@ -141,14 +141,14 @@ struct lead {
 	char *load_from;	  /* the next page begins there; or NULL */
 
 	/* The end of this host's lead. */
-	uint64_t short_ms;	  /* since when too few hosts are there; 0: enough are */
-	struct etcd_call *asking; /* whether others wait */
-	bool yielding;		  /* it resigns because others do */
-	bool resigning;		  /* as soon as all is written */
-	bool removing, removed;	  /* all but end */
+	uint64_t short_ms;	      /* since when too few hosts are there; 0: enough are */
+	struct etcd_call *notes_call; /* whether others wait */
+	bool yielding;		      /* it resigns because others do */
+	bool resigning;		      /* as soon as all is written */
+	bool removing, removed;	      /* all but end */
 	struct loop_timer *removal;
 
-	bool parting; /* it leaves, and does not lead */
+	bool withdrawing; /* it leaves, and does not lead */
 };
 
 /* Where the group's spec says etcd. */
@@ -163,11 +163,11 @@ void lead_linked(struct lead *l);
 /* The link is broken; it may come back. */
 void lead_unlinked(struct lead *l);
 /* The last worker of this host has died. */
-void lead_quiet(struct lead *l);
+void lead_workers_gone(struct lead *l);
 /* The guard of the head's host: its agent and its workers are dead. */
-void lead_word(struct lead *l);
+void lead_head_died(struct lead *l);
 /* Whether this host wants to lead, at all. */
-bool lead_may(const struct lead *l);
+bool lead_wants_to_lead(const struct lead *l);
 
 /* lead.c, for lead_keep.c: this host leads no more. */
 void lead_lost(struct lead *l, const char *why);
@@ -176,7 +176,7 @@ void lead_post(struct lead *l, enum lead_event event);
 _must_check_ int lead_look_send(struct lead *l, etcd_fn fn);
 _must_check_ int lead_look_read(struct lead *l, const struct etcd_answer *a);
 /* Says what is wrong with etcd, once; text NULL: it answers again. */
-void lead_tell(struct lead *l, const char *text);
+void lead_report(struct lead *l, const char *text);
 /* The limit for one request to etcd. */
 int64_t lead_limit_ms(const struct lead *l);
 /* How long the lease of the lead is. */
@@ -187,13 +187,13 @@ void lead_kept(struct lead *l, uint64_t sent_ms, int64_t ttl_s);
 
 /* lead_claim.c, while this host leads. */
 /* Sends what changes something only while this host leads. Where it does not, the answer has what
- * lead_is_own() reads. */
+ * lead_check_refused() reads. */
 _must_check_ int lead_write(struct lead *l, struct etcd_txn *t, etcd_fn fn);
 /* Watches from that revision of etcd on whether the lead is still this host's. */
 void lead_watch(struct lead *l, int64_t revision);
 /* Whether a write that was refused has found this host's lead; else this host leads no more, or
  * another try will tell. */
-bool lead_is_own(struct lead *l, const struct etcd_answer *a);
+bool lead_check_refused(struct lead *l, const struct etcd_answer *a);
 /* etcd has no lead, although this host leads. */
 void lead_regain(struct lead *l);
 /* Goes on with that, or looks where a watch was lost, unless a write is under way. */
@@ -232,7 +232,7 @@ void lead_remove(struct lead *l);
 /* This host leaves a group that goes on: another one may lead at once. */
 void lead_resign(struct lead *l);
 /* The same, while another host leads, or none does. */
-void lead_part(struct lead *l);
+void lead_withdraw(struct lead *l);
 /* Nothing is left for this host to do there, or it has no time left for it. */
 void lead_removed(struct lead *l);
 /* Nothing of this host's is left to be done in etcd. */

@@ -26,7 +26,7 @@
 static void claim_drop_secret(struct lead *l)
 {
 	if (l->hosts->tls && l->hosts->member->link)
-		member_part(l->hosts->member);
+		member_leave_head(l->hosts->member);
 	l->hosts->tls = link_tls_free(l->hosts->tls);
 }
 
@@ -55,8 +55,8 @@ static void claim_failed(struct lead *l, const char *text)
 	l->candidate = head_free(l->candidate);
 	l->own_lease = 0;
 	if (text)
-		lead_tell(l, text);
-	l->slow = l->told_claim = text;
+		lead_report(l, text);
+	l->slow = l->reported_claim = text;
 	lead_post(l, LEAD_EV_BEATEN);
 }
 
@@ -66,7 +66,7 @@ static void claim_answered(void *arg, const struct etcd_answer *a)
 
 	l->call = NULL;
 	if (a->status != STATUS_OK && a->maybe) {
-		lead_tell(l, a->text);
+		lead_report(l, a->text);
 		lead_post(l, LEAD_EV_UNSURE);
 	} else if (a->status != STATUS_OK) {
 		claim_failed(l, a->text);
@@ -286,8 +286,7 @@ void lead_claim(struct lead *l)
 		claim_failed(l, *err.text ? err.text : strerror(-r));
 }
 
-/* --- a lead that is gone ------------------------------------------------------------------------
- */
+/* --- a lead that is gone ---------------------------------------------------------------------- */
 
 enum { FOUND_LEAD, FOUND_STATE, FOUND_RUN, N_FOUND };
 
@@ -312,13 +311,13 @@ static void regain_lost(struct lead *l)
 	lead_lost(l, "another host leads");
 }
 
-static bool is_own(const struct lead *l, const struct lead_entry *lead)
+static bool regain_is_own(const struct lead *l, const struct lead_entry *lead)
 {
 	return lead->value && !strcmp(json_get_string(lead->value, "agent", ""), l->hosts->agent) &&
 	       json_get_int(lead->value, "term", 0) == l->term;
 }
 
-static enum tenure_found found(int64_t revision, bool known)
+static enum tenure_found regain_found(int64_t revision, bool known)
 {
 	return known ? TENURE_KNOWN : revision ? TENURE_OTHER : TENURE_NONE;
 }
@@ -332,17 +331,18 @@ static enum tenure_verdict regain_check(struct lead *l, const struct lead_entry 
 			     supervisor_options(l->hosts->sv)->run);
 	struct tenure_keys keys = {
 		.lead = lead->revision <= l->gone ? TENURE_NONE
-			: is_own(l, lead)	  ? TENURE_KNOWN
+			: regain_is_own(l, lead)  ? TENURE_KNOWN
 						  : TENURE_OTHER,
-		.state = found(state->revision, wrote || state->revision == l->state_revision),
-		.run = found(l->old_run, l->old_run == l->seen[LEAD_RUN].revision),
-		.waits = head_tell_missing(l->hosts->head),
+		.state = regain_found(
+			state->revision, wrote || state->revision == l->state_revision),
+		.run = regain_found(l->old_run, l->old_run == l->seen[LEAD_RUN].revision),
+		.waits = head_warn_missing(l->hosts->head),
 	};
 
 	return tenure_check(&keys);
 }
 
-bool lead_is_own(struct lead *l, const struct etcd_answer *a)
+bool lead_check_refused(struct lead *l, const struct etcd_answer *a)
 {
 	const struct etcd_result *run = &a->results[FOUND_RUN];
 	struct lead_entry state = { 0 };
@@ -362,7 +362,7 @@ bool lead_is_own(struct lead *l, const struct etcd_answer *a)
 			l->group_lease = run->entries[0].lease;
 		return true;
 	}
-	l->anew |= verdict == TENURE_RECLAIM_ALL;
+	l->rewrites_all |= verdict == TENURE_RECLAIM_ALL;
 	if (verdict == TENURE_OVER || l->removing)
 		regain_lost(l);
 	else if (!l->regains)
@@ -372,12 +372,11 @@ bool lead_is_own(struct lead *l, const struct etcd_answer *a)
 	return false;
 }
 
-/* --- writing it again ---------------------------------------------------------------------------
- */
+/* --- writing it again ------------------------------------------------------------------------- */
 
 static void regain_failed(struct lead *l, const char *text)
 {
-	lead_tell(l, text);
+	lead_report(l, text);
 	if (l->regains)
 		l->own_lease = 0; /* another try comes with the next keep-alive */
 }
@@ -405,19 +404,20 @@ static void regain_written(void *arg, const struct etcd_answer *a)
 	}
 	if (a->succeeded) {
 		l->revision = a->revision;
-		l->state_revision = l->anew && l->state_revision ? a->revision : l->old_state;
+		l->state_revision =
+			l->rewrites_all && l->state_revision ? a->revision : l->old_state;
 		lead_kept(l, l->granted_ms, lead_ttl_s(l));
-	} else if (lead_is_own(l, a)) { /* by an earlier try, on the lease of that */
+	} else if (lead_check_refused(l, a)) { /* by an earlier try, on the lease of that */
 		l->state_revision = l->old_state;
 	} else {
 		return;
 	}
-	if (l->anew)
+	if (l->rewrites_all)
 		regain_refill(l);
 	log_notice("etcd had lost who leads; it has this host again");
-	l->regains = l->anew = false;
+	l->regains = l->rewrites_all = false;
 	l->gone = 0;
-	head_confirmed(l->hosts->head);
+	head_admit_waiting(l->hosts->head);
 	lead_arm(l);
 	lead_flush(l);
 }
@@ -444,7 +444,7 @@ static int regain_write(struct lead *l)
 	struct etcd_op puts[3];
 	char *texts[3];
 	struct etcd_txn t = { .compares = compares, .n_compares = 3, .then_ops = puts };
-	size_t n = !l->anew ? 1 : !l->state_revision ? 2 : 3;
+	size_t n = !l->rewrites_all ? 1 : !l->state_revision ? 2 : 3;
 	int r = 0;
 
 	for (; t.n_then < n && r == 0; t.n_then++) {
@@ -487,7 +487,7 @@ static void regain_granted(void *arg, const struct etcd_answer *a)
 /* A lease for the lead, one for the rest where that is gone, and then both. */
 static int regain_next(struct lead *l)
 {
-	if (l->own_lease && (!l->anew || l->granted))
+	if (l->own_lease && (!l->rewrites_all || l->granted))
 		return regain_write(l);
 	if (!l->own_lease)
 		l->granted_ms = hosts_now_ms();
@@ -498,7 +498,7 @@ static int regain_next(struct lead *l)
 void lead_regain(struct lead *l)
 {
 	l->regains = true;
-	l->anew = l->granted = false;
+	l->rewrites_all = l->granted = false;
 	l->own_lease = 0;
 	l->old_state = l->state_revision;
 	l->old_run = l->seen[LEAD_RUN].revision;
@@ -508,8 +508,7 @@ void lead_regain(struct lead *l)
 	lead_regain_try(l);
 }
 
-/* --- watching -----------------------------------------------------------------------------------
- */
+/* --- watching --------------------------------------------------------------------------------- */
 
 static void watch_checked(void *arg, const struct etcd_answer *a)
 {
@@ -519,7 +518,7 @@ static void watch_checked(void *arg, const struct etcd_answer *a)
 	if (a->status != STATUS_OK)
 		return; /* after the next keep-alive that is answered, again */
 	lead_watch(l, a->revision + 1);
-	if (a->succeeded || lead_is_own(l, a))
+	if (a->succeeded || lead_check_refused(l, a))
 		lead_flush(l);
 }
 
@@ -556,7 +555,7 @@ static void watch_event(struct lead *l, const struct etcd_event *e)
 		l->gone = e->entry.mod_revision;
 		if (!l->regains)
 			lead_regain(l);
-	} else if (!e->deleted && lead_entry_read(&lead, &put) == 0 && !is_own(l, &lead)) {
+	} else if (!e->deleted && lead_entry_read(&lead, &put) == 0 && !regain_is_own(l, &lead)) {
 		regain_lost(l);
 	}
 	lead_entry_fini(&lead);

@@ -42,8 +42,7 @@ uint64_t lead_until_ms(const struct lead *l)
 	return l->until_ms;
 }
 
-/* --- how long this host leads -------------------------------------------------------------------
- */
+/* --- how long this host leads ----------------------------------------------------------------- */
 
 bool lead_holds(struct lead *l)
 {
@@ -57,7 +56,7 @@ bool lead_holds(struct lead *l)
 	if (now < l->until_ms)
 		return true;
 	lead_lost(l, l->tenure.lost	       ? "another host leads"
-		     : *l->told		       ? l->told
+		     : *l->reported	       ? l->reported
 		     : now < l->tenure.kept_ms ? "the lead has ended"
 					       : "neither etcd nor all hosts answer");
 	return false;
@@ -82,8 +81,7 @@ static void keep_over(void *arg)
 		lead_arm(l);
 }
 
-/* --- keeping the lead ---------------------------------------------------------------------------
- */
+/* --- keeping the lead ------------------------------------------------------------------------- */
 
 static int keep_put(struct lead *l, enum lead_key key, const char *text, int64_t lease,
 	const struct etcd_compare *compares, size_t n, etcd_fn fn)
@@ -100,8 +98,7 @@ static int keep_put(struct lead *l, enum lead_key key, const char *text, int64_t
 	return lead_write(l, &t, fn);
 }
 
-/* --- by a member --------------------------------------------------------------------------------
- */
+/* --- by a member ------------------------------------------------------------------------------ */
 
 /* A member: the head's leases were kept alive for it. */
 static void keep_renewed(void *arg, const struct etcd_answer *a)
@@ -160,19 +157,19 @@ static void keep_answered(void *arg, const struct etcd_answer *a)
 
 	l->keep = NULL;
 	if (a->status != STATUS_OK) {
-		lead_tell(l, a->text);
+		lead_report(l, a->text);
 		keep_ask(l);
 		return;
 	}
 	if (!l->refused)
-		lead_tell(l, NULL);
+		lead_report(l, NULL);
 	if (!a->leases[0].ttl_s) {
 		lead_regain(l);
 		return;
 	}
 	lead_kept(l, l->kept_ms, a->leases[0].ttl_s);
 	lead_keys_load(l);
-	head_confirmed(l->hosts->head);
+	head_admit_waiting(l->hosts->head);
 	lead_arm(l);
 	lead_flush(l);
 }
@@ -185,26 +182,25 @@ static void keep_renew(void *arg)
 
 	loop_timer_arm(l->renew, (uint64_t)l->hosts->spec->rendezvous.lease_ms / 5);
 	if (!lead_confirmed(l) || l->refused)
-		head_go_on_without(l->hosts->head);
+		head_drop_unrecorded(l->hosts->head);
 	if (l->resigning)
 		lead_flush(l);
 	lead_reach_look(l);
-	(void)head_tell_missing(l->hosts->head);
+	(void)head_warn_missing(l->hosts->head);
 	lead_regain_try(l);
 	if (l->keep || l->regains)
 		return;
 	l->kept_ms = hosts_now_ms();
 	if (etcd_keep_alive(l->etcd, leases, n, lead_limit_ms(l), keep_answered, l, &l->keep) < 0)
-		lead_tell(l, "out of memory");
+		lead_report(l, "out of memory");
 }
 
-/* --- writing ------------------------------------------------------------------------------------
- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 void lead_written(struct lead *l, const struct etcd_answer *a)
 {
 	l->refused = a->status != STATUS_OK;
-	lead_tell(l, l->refused ? a->text : NULL);
+	lead_report(l, l->refused ? a->text : NULL);
 }
 
 static void keep_recorded(void *arg, const struct etcd_answer *a)
@@ -219,10 +215,10 @@ static void keep_recorded(void *arg, const struct etcd_answer *a)
 		l->recorded = true;
 		head_recorded(
 			l->hosts->head, (uint64_t)json_get_int(record, "round", 0), !l->record);
-		head_confirmed(l->hosts->head);
+		head_admit_waiting(l->hosts->head);
 	} else {
 		/* An earlier try, which had no answer, has written. */
-		if (a->status == STATUS_OK && lead_is_own(l, a))
+		if (a->status == STATUS_OK && lead_check_refused(l, a))
 			l->state_revision = l->old_state;
 		if (!l->record)
 			l->record = TAKE_PTR(record);
@@ -244,7 +240,7 @@ static void keep_write_record(struct lead *l)
 	if (r == 0) {
 		l->writing = TAKE_PTR(l->record);
 	} else {
-		lead_tell(
+		lead_report(
 			l, r == -EMSGSIZE ? "the group is too large for one value" : strerror(-r));
 	}
 }
@@ -264,7 +260,7 @@ static void keep_ended(void *arg, const struct etcd_answer *a)
 	l->write = NULL;
 	if (a->status == STATUS_OK ? a->succeeded : l->removing)
 		keep_end_over(l);
-	else if (a->status == STATUS_OK && lead_is_own(l, a))
+	else if (a->status == STATUS_OK && lead_check_refused(l, a))
 		lead_flush(l);
 }
 
@@ -294,7 +290,7 @@ static void keep_noted(void *arg, const struct etcd_answer *a)
 	if (a->succeeded) {
 		l->edition_due = false;
 		FEATURES_CALL(l->hosts->sv, hosts_noted, l->hosts->sv);
-	} else if (!lead_is_own(l, a)) {
+	} else if (!lead_check_refused(l, a)) {
 		return;
 	}
 	lead_flush(l);
@@ -307,7 +303,7 @@ static void keep_write_edition(struct lead *l)
 	_cleanup_free_ char *text = json_dump_text(l->edition, &len);
 
 	if (!text || keep_put(l, LEAD_EDITION, text, l->group_lease, &own, 1, keep_noted) < 0)
-		lead_tell(l, "out of memory");
+		lead_report(l, "out of memory");
 }
 
 static int keep_write_end(struct lead *l)
@@ -332,7 +328,7 @@ void lead_flush(struct lead *l)
 	else if (!l->end)
 		(void)lead_keys_flush(l);
 	else if (keep_write_end(l) < 0)
-		lead_tell(l, "out of memory");
+		lead_report(l, "out of memory");
 }
 
 /* The hosts that etcd knows may start again before it knows of that. */
@@ -384,8 +380,7 @@ void lead_note_end(struct lead *l)
 	lead_flush(l);
 }
 
-/* --- leaving ------------------------------------------------------------------------------------
- */
+/* --- leaving ---------------------------------------------------------------------------------- */
 
 void lead_removed(struct lead *l)
 {
@@ -397,7 +392,7 @@ void lead_removed(struct lead *l)
 		return;
 	}
 	l->removed = true;
-	hosts_settle(l->hosts);
+	hosts_check_over(l->hosts);
 }
 
 static void keep_is_late(void *arg)
@@ -434,10 +429,10 @@ static void keep_deleted(void *arg, const struct etcd_answer *a)
 
 	l->write = NULL;
 	if (a->status != STATUS_OK)
-		lead_tell(l, a->text); /* the next keep-alive that is answered flushes */
+		lead_report(l, a->text); /* the next keep-alive that is answered flushes */
 	else if (a->succeeded)
 		keep_revoke(l);
-	else if (lead_is_own(l, a))
+	else if (lead_check_refused(l, a))
 		lead_flush(l);
 }
 
@@ -478,11 +473,11 @@ static void keep_resigned(void *arg, const struct etcd_answer *a)
 
 	l->write = NULL;
 	if (a->status != STATUS_OK) {
-		lead_tell(l, a->text);
+		lead_report(l, a->text);
 		l->removing = false;
 		loop_timer_arm(l->renew, KEEP_RESIGN_MS);
 	} else if (!l->yielding) {
-		lead_part(l); /* others may have left meanwhile, or lead since a try before */
+		lead_withdraw(l); /* others may have left meanwhile, or lead since a try before */
 	} else {
 		lead_removed(l);
 	}
@@ -520,11 +515,10 @@ void lead_resign(struct lead *l)
 
 bool lead_is_over(const struct lead *l)
 {
-	return l->removed || (l->state != LEAD_LEADING && !l->parting);
+	return l->removed || (l->state != LEAD_LEADING && !l->withdrawing);
 }
 
-/* --- the beginning and the end of a tenure ------------------------------------------------------
- */
+/* --- the beginning and the end of a tenure ---------------------------------------------------- */
 
 void lead_keep_begin(struct lead *l)
 {
@@ -547,9 +541,9 @@ void lead_keep_end(struct lead *l)
 	loop_cancel(supervisor_loop(l->hosts->sv), keep_go_on, l);
 	loop_cancel(supervisor_loop(l->hosts->sv), keep_late, l);
 	lead_keys_end(l);
-	l->asking = etcd_cancel(l->asking);
+	l->notes_call = etcd_cancel(l->notes_call);
 	loop_timer_disarm(l->removal);
-	l->yielding = l->resigning = l->removing = l->removed = l->parting = false;
+	l->yielding = l->resigning = l->removing = l->removed = l->withdrawing = false;
 	l->short_ms = 0;
 	l->call = etcd_cancel(l->call);
 	l->keep = etcd_cancel(l->keep);
@@ -564,7 +558,7 @@ void lead_keep_end(struct lead *l)
 	l->edition_due = false;
 	l->own_lease = 0;
 	l->watch = etcd_watch_free(l->watch);
-	l->regains = l->anew = l->refused = l->recorded = false;
+	l->regains = l->rewrites_all = l->refused = l->recorded = false;
 	l->until_ms = l->reached_ms = 0;
 	l->gone = 0;
 }

@@ -60,8 +60,7 @@ static void keys_mark(struct lead *l, const char *key)
 		log_error("out of memory: the persistent key %.200s is not kept in etcd", key);
 }
 
-/* --- writing ------------------------------------------------------------------------------------
- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static void keys_collect(struct lead *l);
 
@@ -78,7 +77,7 @@ static void keys_written(void *arg, const struct etcd_answer *a)
 	lead_written(l, a);
 	if (a->status != STATUS_OK)
 		return; /* the next keep-alive that is answered flushes */
-	if (a->succeeded || lead_is_own(l, a))
+	if (a->succeeded || lead_check_refused(l, a))
 		lead_flush(l);
 }
 
@@ -184,8 +183,7 @@ bool lead_keys_flush(struct lead *l)
 	return l->batch;
 }
 
-/* --- changes ------------------------------------------------------------------------------------
- */
+/* --- changes ---------------------------------------------------------------------------------- */
 
 static void keys_listed(void *arg, const struct store_answer *a)
 {
@@ -222,8 +220,7 @@ static void keys_changed(void *arg, const struct store_entry *entry, bool gap)
 		log_error("out of memory: persistent keys are no longer kept in etcd");
 }
 
-/* --- reading ------------------------------------------------------------------------------------
- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static void keys_loaded(struct lead *l)
 {
@@ -234,7 +231,7 @@ static void keys_loaded(struct lead *l)
 		log_error("out of memory: persistent keys are not kept in etcd");
 	if (l->refill) /* etcd has lost them */
 		keys_changed(l, NULL, true);
-	head_confirmed(l->hosts->head);
+	head_admit_waiting(l->hosts->head);
 }
 
 static void keys_put(void *arg, const struct store_answer *a)
@@ -249,7 +246,7 @@ static void keys_put(void *arg, const struct store_answer *a)
 		lead_keys_load(l);
 }
 
-static int keys_take(struct lead *l, const struct etcd_entry *e)
+static int keys_put_loaded(struct lead *l, const struct etcd_entry *e)
 {
 	char name[STORE_KEY_MAX + 1];
 	const struct store_put put = { .key = name, .value = e->value, .len = e->len };
@@ -268,7 +265,7 @@ static void keys_page(void *arg, const struct etcd_answer *a)
 
 	l->call = NULL;
 	if (!page) {
-		lead_tell(l, a->text); /* the next keep-alive tries again */
+		lead_report(l, a->text); /* the next keep-alive tries again */
 		return;
 	}
 	/* The key after the last one of the page. */
@@ -279,7 +276,7 @@ static void keys_page(void *arg, const struct etcd_answer *a)
 	l->load_from = last;
 	l->loading = 1;
 	for (size_t i = 0; i < page->n; i++)
-		if (keys_take(l, &page->entries[i]) == 0)
+		if (keys_put_loaded(l, &page->entries[i]) == 0)
 			l->loading++;
 	keys_put(l, &(struct store_answer){ .status = STATUS_OK });
 }
@@ -297,7 +294,7 @@ void lead_keys_load(struct lead *l)
 	if (!l->seen[LEAD_STATE].value)
 		keys_loaded(l); /* a new group has none */
 	else if (etcd_txn(l->etcd, &t, lead_limit_ms(l), keys_page, l, &l->call) < 0)
-		lead_tell(l, "out of memory");
+		lead_report(l, "out of memory");
 }
 
 void lead_keys_refill(struct lead *l)

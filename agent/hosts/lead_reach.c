@@ -20,14 +20,13 @@ static uint64_t reach_lease_ms(const struct lead *l)
 	return (uint64_t)l->hosts->spec->rendezvous.lease_ms;
 }
 
-/* --- a host that waits --------------------------------------------------------------------------
- */
+/* --- a host that waits ------------------------------------------------------------------------ */
 
 static void reach_noted(void *arg, const struct etcd_answer *a)
 {
 	struct lead *l = arg;
 
-	l->note = NULL;
+	l->note_call = NULL;
 	if (a->status != STATUS_OK)
 		log_debug("etcd: %s", a->text);
 }
@@ -44,17 +43,17 @@ static void reach_granted(void *arg, const struct etcd_answer *a)
 	struct etcd_op put = { .kind = ETCD_PUT };
 	const struct etcd_txn t = { .then_ops = &put, .n_then = 1 };
 
-	l->note = NULL;
+	l->note_call = NULL;
 	if (a->status != STATUS_OK)
 		return;
-	l->waiting = put.lease = a->leases[0].id;
+	l->note_lease = put.lease = a->leases[0].id;
 	value = json_pack("{s:s, s:s}", "for", l->follows, "host", supervisor_host(l->hosts->sv));
 	put.value = text = value ? json_dump_text(value, &put.len) : NULL;
 	if (asprintf(&key, "%s%s", l->keys[LEAD_WAITING], l->hosts->agent) < 0)
 		key = NULL;
 	put.key = key;
 	if (text && key)
-		(void)!etcd_txn(l->etcd, &t, lead_limit_ms(l), reach_noted, l, &l->note);
+		(void)!etcd_txn(l->etcd, &t, lead_limit_ms(l), reach_noted, l, &l->note_call);
 }
 
 static void reach_patience(void *arg)
@@ -63,38 +62,38 @@ static void reach_patience(void *arg)
 
 	if (l->state != LEAD_FOLLOWING || l->hosts->member->linked)
 		return;
-	loop_timer_arm(l->patience, reach_lease_ms(l));
-	if (!l->note && etcd_grant(l->etcd, REACH_LEASES * lead_ttl_s(l), lead_limit_ms(l),
-				reach_granted, l, &l->note) == 0)
+	loop_timer_arm(l->note_timer, reach_lease_ms(l));
+	if (!l->note_call && etcd_grant(l->etcd, REACH_LEASES * lead_ttl_s(l), lead_limit_ms(l),
+				     reach_granted, l, &l->note_call) == 0)
 		log_info("etcd is told that this host does not reach the one that leads");
 }
 
 void lead_reach_begin(struct lead *l)
 {
-	if (!loop_timer_armed(l->patience))
-		loop_timer_arm(l->patience, reach_lease_ms(l));
+	if (!loop_timer_armed(l->note_timer))
+		loop_timer_arm(l->note_timer, reach_lease_ms(l));
 }
 
 void lead_reach_end(struct lead *l)
 {
-	loop_timer_disarm(l->patience);
-	if (!l->waiting && !l->note)
+	loop_timer_disarm(l->note_timer);
+	if (!l->note_lease && !l->note_call)
 		return;
-	l->note = etcd_cancel(l->note);
-	if (l->waiting)
-		(void)!etcd_revoke(l->etcd, l->waiting, lead_limit_ms(l), reach_revoked, l, NULL);
-	l->waiting = 0;
+	l->note_call = etcd_cancel(l->note_call);
+	if (l->note_lease)
+		(void)!etcd_revoke(
+			l->etcd, l->note_lease, lead_limit_ms(l), reach_revoked, l, NULL);
+	l->note_lease = 0;
 }
 
-/* --- the head -----------------------------------------------------------------------------------
- */
+/* --- the head --------------------------------------------------------------------------------- */
 
 static void reach_asked(void *arg, const struct etcd_answer *a)
 {
 	struct lead *l = arg;
 	int waiting = 0;
 
-	l->asking = NULL;
+	l->notes_call = NULL;
 	if (a->status != STATUS_OK || !l->short_ms || l->resigning || l->removing)
 		return;
 	for (size_t i = 0; i < a->results[0].n; i++) {
@@ -128,21 +127,20 @@ void lead_reach_look(struct lead *l)
 	}
 	if (!l->short_ms)
 		l->short_ms = now;
-	if (now - l->short_ms < REACH_LEASES * reach_lease_ms(l) || l->asking ||
+	if (now - l->short_ms < REACH_LEASES * reach_lease_ms(l) || l->notes_call ||
 		!lead_confirmed(l) || l->resigning)
 		return;
-	(void)!etcd_txn(l->etcd, &t, lead_limit_ms(l), reach_asked, l, &l->asking);
+	(void)!etcd_txn(l->etcd, &t, lead_limit_ms(l), reach_asked, l, &l->notes_call);
 }
 
-/* --- both ---------------------------------------------------------------------------------------
- */
+/* --- both ------------------------------------------------------------------------------------- */
 
 int lead_reach_timers(struct lead *l)
 {
-	return loop_timer_new(supervisor_loop(l->hosts->sv), reach_patience, l, &l->patience);
+	return loop_timer_new(supervisor_loop(l->hosts->sv), reach_patience, l, &l->note_timer);
 }
 
 void lead_reach_free(struct lead *l)
 {
-	loop_timer_free(l->patience);
+	loop_timer_free(l->note_timer);
 }

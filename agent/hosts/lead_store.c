@@ -14,7 +14,7 @@
 
 enum { LEAD_REQUEST_MS = 5000 }; /* at most, for one request */
 
-int lead_names(struct lead *l)
+int lead_make_keys(struct lead *l)
 {
 	static const char *const names[LEAD_N_NAMES] = { "lead", "run", "state", "end", "edition",
 		"kv/", "kv0", "waiting/", "waiting0", "" };
@@ -129,8 +129,7 @@ json_t *lead_state_now(const struct head *h, int64_t term, const char *without)
 	return all;
 }
 
-/* --- trouble with etcd --------------------------------------------------------------------------
- */
+/* --- trouble with etcd ------------------------------------------------------------------------ */
 
 int64_t lead_limit_ms(const struct lead *l)
 {
@@ -144,11 +143,11 @@ int64_t lead_ttl_s(const struct lead *l)
 	return (l->hosts->spec->rendezvous.lease_ms + 999) / 1000;
 }
 
-void lead_tell(struct lead *l, const char *text)
+void lead_report(struct lead *l, const char *text)
 {
-	if (text && strncmp(text, l->told, sizeof(l->told) - 1) != 0)
+	if (text && strncmp(text, l->reported, sizeof(l->reported) - 1) != 0)
 		log_warning("etcd: %s", text);
-	else if (!text && *l->told)
+	else if (!text && *l->reported)
 		log_notice("etcd answers again");
-	snprintf(l->told, sizeof(l->told), "%s", text ? text : "");
+	snprintf(l->reported, sizeof(l->reported), "%s", text ? text : "");
 }

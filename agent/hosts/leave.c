@@ -168,7 +168,7 @@ void hosts_hear_reply(struct hosts *h, const json_t *p)
 	free(d);
 }
 
-void hosts_end_drains(struct hosts *h)
+void hosts_fail_drains(struct hosts *h)
 {
 	struct error err = { 0 };
 	struct drain_call *d;

@@ -78,7 +78,7 @@ static void member_rejoin(struct member *m)
 		return;
 	}
 	if (m->hosts->lead)
-		lead_quiet(m->hosts->lead);
+		lead_workers_gone(m->hosts->lead);
 	else if (!m->link)
 		member_connect(m);
 	if (m->linked && loop_defer(supervisor_loop(m->sv), member_rejoin_now, m) < 0)
@@ -168,12 +168,12 @@ void member_post(struct member *m, enum member_event event)
 	member_fence(m);
 	member_act(m, c.action);
 	if (event == MEMBER_EV_LOST && *m->hosts->stop_text && !m->hosts->lead &&
-		loop_defer(supervisor_loop(m->sv), hosts_stop_again, m->hosts) < 0)
+		loop_defer(supervisor_loop(m->sv), hosts_stop_alone, m->hosts) < 0)
 		log_error("out of memory: this host is not stopped");
 	if (m->state == MEMBER_OVER) {
 		if (event != MEMBER_EV_END)
 			hosts_hand_over(m->hosts);
-		hosts_settle(m->hosts);
+		hosts_check_over(m->hosts);
 	}
 }
 
@@ -210,18 +210,18 @@ static void member_on_lease(void *arg)
 /* This host tells of a clock that jumps at once, and of one that drifts every ten minutes. */
 static bool member_clock_differs(const struct member *m, int64_t offset_us)
 {
-	int64_t by = llabs(offset_us - m->told_offset_us);
+	int64_t by = llabs(offset_us - m->noted_offset_us);
 
 	if (m->hosts->head)
 		return by > 0;
 	if (by < MEMBER_CLOCK_US + m->clock.uncertainty_us)
 		return false;
-	return by >= MEMBER_CLOCK_JUMP_US || !m->told_clock_ms ||
-	       hosts_now_ms() - m->told_clock_ms >= MEMBER_CLOCK_MS;
+	return by >= MEMBER_CLOCK_JUMP_US || !m->noted_clock_ms ||
+	       hosts_now_ms() - m->noted_clock_ms >= MEMBER_CLOCK_MS;
 }
 
 /* Pictures of the run show the events of all hosts by one clock. */
-static void member_tell_clock(struct member *m)
+static void member_note_clock(struct member *m)
 {
 	bool leads = m->hosts->head;
 	int64_t offset = leads ? 0 : m->clock.offset_us;
@@ -229,8 +229,8 @@ static void member_tell_clock(struct member *m)
 
 	if (!m->clock.clock_known || !supervisor_events(m->sv) || !member_clock_differs(m, offset))
 		return;
-	m->told_offset_us = offset;
-	m->told_clock_ms = hosts_now_ms();
+	m->noted_offset_us = offset;
+	m->noted_clock_ms = hosts_now_ms();
 	if (leads)
 		snprintf(text, sizeof(text), "this host leads: its clock is the group's");
 	else
@@ -255,7 +255,7 @@ static void member_on_beat(void *arg, const struct link_beat *beat)
 		return;
 	m->clock = *beat;
 	m->answered_ms = hosts_now_ms();
-	member_tell_clock(m);
+	member_note_clock(m);
 	if (!lease_answer(&m->lease, sent, hosts_now_ms()))
 		return;
 	member_arm_lease(m);
@@ -272,7 +272,7 @@ void member_give_up(struct member *m, const char *result, int status, const char
 	m->state = MEMBER_OVER;
 	member_say_bye(m);
 	supervisor_take_verdict(m->sv, verdict, false);
-	hosts_settle(m->hosts);
+	hosts_check_over(m->hosts);
 }
 
 /* The head answers no more, or wants no more of this host. */
@@ -312,7 +312,7 @@ static void member_link_ended(struct member *m, const struct error *why, bool fo
 	}
 }
 
-static void member_cut(struct member *m)
+static void member_cut_calls(struct member *m)
 {
 	char why[160];
 
@@ -321,14 +321,14 @@ static void member_cut(struct member *m)
 	member_relay_cut(m, why);
 }
 
-void member_part(struct member *m)
+void member_leave_head(struct member *m)
 {
 	if (m->link) {
 		m->link = link_free(m->link);
 		m->linked = false;
 		member_calls_cut(m);
-		member_cut(m);
-		hosts_end_drains(m->hosts);
+		member_cut_calls(m);
+		hosts_fail_drains(m->hosts);
 	}
 	member_post(m, MEMBER_EV_LOST);
 }
@@ -369,11 +369,11 @@ static void member_on_state(void *arg, enum link_state state, const struct error
 
 		m->link = link_free(m->link);
 		member_calls_cut(m);
-		member_cut(m);
-		hosts_end_drains(m->hosts);
+		member_cut_calls(m);
+		hosts_fail_drains(m->hosts);
 		if (why)
 			member_link_ended(m, &copy, forgotten);
-		hosts_settle(m->hosts);
+		hosts_check_over(m->hosts);
 	}
 }
 

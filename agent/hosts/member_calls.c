@@ -18,10 +18,10 @@
  */
 
 enum {
-	SERVED_CONNECTIONS = 1024,
-	SERVED_QUEUED_BYTES = 256 << 10, /* for each, beside the one answer that is on its way */
-	SERVED_BYE_MS = 10000,		 /* without a message of the head */
-	SERVED_LEAVE_MS = 1000,		 /* in all, where others wait for this host's Bye */
+	INCOMING_CONNECTIONS = 1024,
+	INCOMING_QUEUED_BYTES = 256 << 10, /* for each, beside the one answer that is on its way */
+	INCOMING_BYE_MS = 10000,	   /* without a message of the head */
+	INCOMING_LEAVE_MS = 1000,	   /* in all, where others wait for this host's Bye */
 };
 
 struct member_calls {
@@ -31,13 +31,13 @@ struct member_calls {
 	struct loop_timer *timer; /* armed while Bye waits */
 };
 
-struct served {
+struct incoming {
 	struct call_in in;
 };
 
-static void served_closed(void *user, void *arg)
+static void incoming_closed(void *user, void *arg)
 {
-	struct served *s = user;
+	struct incoming *s = user;
 
 	call_in_left(&s->in);
 	free(s);
@@ -45,15 +45,15 @@ static void served_closed(void *user, void *arg)
 }
 
 /* Ranks are those of all hosts: this one has lines of its own workers. */
-static int served_logs(struct varlink_call *call, json_t *p, void *arg)
+static int incoming_logs(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct member *m = arg;
 
-	return log_call_start(&m->served->logs, supervisor_loop(m->sv), call, p,
+	return log_call_start(&m->incoming->logs, supervisor_loop(m->sv), call, p,
 		logs_run_dir(supervisor_logs(m->sv)), RANKS_MAX + 1, supervisor_ended(m->sv));
 }
 
-static int served_errors(struct varlink_call *call, json_t *p, void *arg)
+static int incoming_errors(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct member *m = arg;
 	json_t *failures = job_json_failures(m->sv, (int)json_get_int(p, "attempt", -1));
@@ -62,7 +62,7 @@ static int served_errors(struct varlink_call *call, json_t *p, void *arg)
 }
 
 /* The method of another feature. */
-static int served_dump(struct varlink_call *call, json_t *p, void *arg)
+static int incoming_dump(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct member *m = arg;
 
@@ -73,19 +73,19 @@ static int served_dump(struct varlink_call *call, json_t *p, void *arg)
 	return -ENOSYS;
 }
 
-static const struct varlink_method served_methods[] = {
-	{ "Logs", served_logs },
-	{ "Errors", served_errors },
-	{ "Dump", served_dump },
+static const struct varlink_method incoming_methods[] = {
+	{ "Logs", incoming_logs },
+	{ "Errors", incoming_errors },
+	{ "Dump", incoming_dump },
 	{ NULL, NULL },
 };
 
-static void bye_is_late(void *arg)
+static void incoming_bye_late(void *arg)
 {
 	struct member *m = arg;
 
 	log_debug("the head does not take the last answers of this host");
-	calls_in_close(&m->served->in);
+	calls_in_close(&m->incoming->in);
 	m->awaits_streams = false;
 	member_calls_check_bye(m);
 }
@@ -99,24 +99,24 @@ int member_calls_open(struct member *m, struct error *err)
 		.url = PROJECT_URL,
 		.idl = manager_idl,
 		.ranges = manager_ranges,
-		.methods = served_methods,
-		.limits = { .connections = SERVED_CONNECTIONS,
-			.queued_bytes = SERVED_QUEUED_BYTES },
-		.closed = served_closed,
+		.methods = incoming_methods,
+		.limits = { .connections = INCOMING_CONNECTIONS,
+			.queued_bytes = INCOMING_QUEUED_BYTES },
+		.closed = incoming_closed,
 		.arg = m,
 	};
 
-	m->served = calloc(1, sizeof(*m->served));
-	if (!m->served ||
-		loop_timer_new(supervisor_loop(m->sv), bye_is_late, m, &m->served->timer) < 0)
+	m->incoming = calloc(1, sizeof(*m->incoming));
+	if (!m->incoming || loop_timer_new(supervisor_loop(m->sv), incoming_bye_late, m,
+				    &m->incoming->timer) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
-	calls_in_init(&m->served->in, &m->calls.way, true);
-	return varlink_server_new(supervisor_loop(m->sv), &opt, &m->served->server, err);
+	calls_in_init(&m->incoming->in, &m->calls.way, true);
+	return varlink_server_new(supervisor_loop(m->sv), &opt, &m->incoming->server, err);
 }
 
 void member_calls_close(struct member *m)
 {
-	struct member_calls *c = m->served;
+	struct member_calls *c = m->incoming;
 
 	if (!c)
 		return;
@@ -125,33 +125,33 @@ void member_calls_close(struct member *m)
 	varlink_server_free(c->server);
 	loop_timer_free(c->timer);
 	free(c);
-	m->served = NULL;
+	m->incoming = NULL;
 }
 
 void member_calls_ready(struct member *m)
 {
-	calls_in_ready(&m->served->in);
+	calls_in_ready(&m->incoming->in);
 }
 
 void member_calls_cut(struct member *m)
 {
-	calls_in_close(&m->served->in);
+	calls_in_close(&m->incoming->in);
 }
 
 /* A head that opens more than these has lost count. */
-static int served_open(struct member *m, int64_t number, struct served **ret, struct error *err)
+static int incoming_open(struct member *m, int64_t number, struct incoming **ret, struct error *err)
 {
-	struct served *s;
+	struct incoming *s;
 	int r;
 
 	if (number >= 0)
 		return error_field(err, -EPROTO, "connection",
 			"expected a number of the head's, got %lld", (long long)number);
 	s = calloc(1, sizeof(*s));
-	r = s ? calls_in_open(&m->served->in, number, m->served->server, s, &s->in) : -ENOMEM;
+	r = s ? calls_in_open(&m->incoming->in, number, m->incoming->server, s, &s->in) : -ENOMEM;
 	if (r < 0) {
 		free(s);
-		calls_in_refuse(&m->served->in, number);
+		calls_in_refuse(&m->incoming->in, number);
 		return 0;
 	}
 	*ret = s;
@@ -160,16 +160,16 @@ static int served_open(struct member *m, int64_t number, struct served **ret, st
 
 int member_hear_call(struct member *m, const char *method, const json_t *p, struct error *err)
 {
-	struct calls_in *in = &m->served->in;
+	struct calls_in *in = &m->incoming->in;
 	int64_t number = json_get_int(p, "connection", 0);
-	struct served *s = (struct served *)calls_in_find(in, number);
+	struct incoming *s = (struct incoming *)calls_in_find(in, number);
 	int r;
 
 	if (strcmp(method, "Call") != 0) {
 		calls_in_received(in, method, p);
 		return 0;
 	}
-	r = s ? 0 : served_open(m, number, &s, err);
+	r = s ? 0 : incoming_open(m, number, &s, err);
 	if (r < 0 || !s)
 		return r;
 	if (call_in_feed(&s->in, p) < 0)
@@ -179,49 +179,49 @@ int member_hear_call(struct member *m, const char *method, const json_t *p, stru
 	return 0;
 }
 
-/* --- the end ------------------------------------------------------------------------------------
- */
+/* --- the end ---------------------------------------------------------------------------------- */
 
-static bool calls_are_open(const struct member *m)
+static bool incoming_open_calls(const struct member *m)
 {
-	return m->served &&
-	       (!TAILQ_EMPTY(&m->served->in.connections) || (m->awaits_streams && m->streams > 0));
+	return m->incoming && (!TAILQ_EMPTY(&m->incoming->in.connections) ||
+				      (m->awaits_streams && m->streams > 0));
 }
 
 bool member_calls_delay_bye(struct member *m)
 {
-	if (!calls_are_open(m))
+	if (!incoming_open_calls(m))
 		return false;
 	m->bye_due = true;
-	loop_timer_arm(m->served->timer, m->awaits_streams ? SERVED_BYE_MS : SERVED_LEAVE_MS);
+	loop_timer_arm(m->incoming->timer, m->awaits_streams ? INCOMING_BYE_MS : INCOMING_LEAVE_MS);
 	return true;
 }
 
-static void bye_now(void *arg)
+static void incoming_bye_now(void *arg)
 {
 	struct member *m = arg;
 
-	if (!m->bye_due || calls_are_open(m))
+	if (!m->bye_due || incoming_open_calls(m))
 		return;
-	loop_timer_disarm(m->served->timer);
+	loop_timer_disarm(m->incoming->timer);
 	m->bye_due = false;
 	member_say_bye(m);
-	hosts_settle(m->hosts);
+	hosts_check_over(m->hosts);
 }
 
 void member_calls_check_bye(struct member *m)
 {
-	if (m->bye_due && !calls_are_open(m) && loop_defer(supervisor_loop(m->sv), bye_now, m) < 0)
+	if (m->bye_due && !incoming_open_calls(m) &&
+		loop_defer(supervisor_loop(m->sv), incoming_bye_now, m) < 0)
 		log_error("out of memory: this host does not take leave of the head");
 }
 
 void member_calls_heard(struct member *m)
 {
 	if (m->bye_due && m->awaits_streams)
-		loop_timer_arm(m->served->timer, SERVED_BYE_MS);
+		loop_timer_arm(m->incoming->timer, INCOMING_BYE_MS);
 }
 
 void member_calls_end(struct member *m)
 {
-	log_calls_run_ended(&m->served->logs);
+	log_calls_run_ended(&m->incoming->logs);
 }

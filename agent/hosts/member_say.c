@@ -13,7 +13,7 @@
 
 /* What a member sends to the head. */
 
-static void say(struct member *m, const char *method, json_t *body)
+static void member_say(struct member *m, const char *method, json_t *body)
 {
 	int r = body ? 0 : -ENOMEM;
 
@@ -28,7 +28,7 @@ static void say(struct member *m, const char *method, json_t *body)
 }
 
 /* The address without its port: "10.0.0.7", "fd00::7". */
-static void without_port(char *text)
+static void say_without_port(char *text)
 {
 	char *end = strrchr(text, ':');
 
@@ -52,7 +52,7 @@ void member_address(const struct member *m, char *text)
 	*text = '\0';
 	if (link_local_at(m->link, &own) == 0)
 		socket_address_text((struct sockaddr *)&own, sizeof(own), text);
-	without_port(text);
+	say_without_port(text);
 }
 
 void member_say_join(struct member *m)
@@ -71,7 +71,7 @@ void member_say_join(struct member *m)
 			m->answered_ms ? (int64_t)(hosts_now_ms() - m->answered_ms) : SPEC_UNSET };
 
 	member_address(m, address);
-	say(m, "Join", message_join(&j));
+	member_say(m, "Join", message_join(&j));
 }
 
 void member_say_prepared(struct member *m)
@@ -79,7 +79,7 @@ void member_say_prepared(struct member *m)
 	char address[SOCKET_ADDRESS_MAX];
 
 	member_address(m, address);
-	say(m, "Prepared",
+	member_say(m, "Prepared",
 		message_prepared(m->round,
 			m->seat.addresses ? supervisor_addresses(m->sv, address) : NULL,
 			m->seat.seat.master ? address : NULL, supervisor_master_port(m->sv)));
@@ -88,12 +88,12 @@ void member_say_prepared(struct member *m)
 void member_say_unable(struct member *m)
 {
 	log_warning("this host cannot take part: %s", m->unable.text);
-	say(m, "Unable", message_unable(m->round, &m->unable));
+	member_say(m, "Unable", message_unable(m->round, &m->unable));
 }
 
 void member_say_started(struct member *m)
 {
-	say(m, "Started", message_started(m->round, (int64_t)loop_real_us()));
+	member_say(m, "Started", message_started(m->round, (int64_t)loop_real_us()));
 }
 
 /* How the failure ranks among those at the same time. */
@@ -129,12 +129,12 @@ void member_say_stopped(struct member *m)
 
 	json_array_foreach (m->failures, i, failure)
 		json_add(list, say_failure(m, failure));
-	say(m, "Gone", message_gone(m->round, list));
+	member_say(m, "Gone", message_gone(m->round, list));
 }
 
 void member_say_leave(struct member *m)
 {
-	say(m, "Leave", message_leave(m->leave_text));
+	member_say(m, "Leave", message_leave(m->leave_text));
 }
 
 void member_say_bye(struct member *m)
@@ -147,7 +147,7 @@ void member_say_bye(struct member *m)
 	if (member_calls_delay_bye(m))
 		return;
 	if (m->was_member)
-		say(m, "Bye", json_object());
+		member_say(m, "Bye", json_object());
 	link_finish(m->link, HOSTS_BYE_MS);
 }
 
@@ -182,28 +182,28 @@ void member_say_exited(struct member *m, const struct worker *w)
 	if (sharing_may_restart(m->sv, w))
 		json_put(body, "recovers", json_true());
 	FEATURES_CALL(m->sv, hosts_describe_end, m->sv, w, body);
-	say(m, "Report", body);
+	member_say(m, "Report", body);
 }
 
 void member_say_worker_stopped(struct member *m, const struct worker *w)
 {
-	say(m, "Report", say_report(m, worker_name(w), w->rank, w->start, "stopped"));
+	member_say(m, "Report", say_report(m, worker_name(w), w->rank, w->start, "stopped"));
 }
 
-void member_say_over(struct member *m, const struct worker *w)
+void member_say_worker_over(struct member *m, const struct worker *w)
 {
 	json_t *body = say_report(m, worker_name(w), w->rank, w->start, "over");
 
 	json_put_string(body, "state", say_state(w));
-	say(m, "Report", body);
+	member_say(m, "Report", body);
 }
 
 void member_say_worker_started(struct member *m, const struct worker *w)
 {
-	say(m, "Report", say_report(m, worker_name(w), w->rank, w->start, "started"));
+	member_say(m, "Report", say_report(m, worker_name(w), w->rank, w->start, "started"));
 }
 
-static bool was_reported(const json_t *list, const char *name)
+static bool say_has_reported(const json_t *list, const char *name)
 {
 	const json_t *one;
 	size_t i;
@@ -226,13 +226,14 @@ void member_say_failures(struct member *m, bool over)
 
 		snprintf(name, sizeof(name), "%s:%d", json_get_string(failure, "role", ""),
 			(int)json_get_int(failure, "index", 0));
-		if (json_get_bool(failure, "collateral", false) || was_reported(m->reported, name))
+		if (json_get_bool(failure, "collateral", false) ||
+			say_has_reported(m->reported, name))
 			continue;
 		json_add(m->reported, json_string(name));
 		body = say_report(m, name, (int)json_get_int(failure, "rank", 0), 0, "failed");
 		json_put(body, "failure", say_failure(m, failure));
 		json_put(body, "over", json_boolean(over));
-		say(m, "Report", body);
+		member_say(m, "Report", body);
 	}
 }
 
@@ -242,7 +243,7 @@ void member_say_ask(struct member *m, const char *want, int64_t timeout_ms, cons
 
 	if (timeout_ms != SPEC_UNSET)
 		json_put_int(body, "timeout_ms", timeout_ms);
-	say(m, "Ask", body);
+	member_say(m, "Ask", body);
 }
 
 void member_say_notice(struct member *m, const char *source, const char *reason, int64_t grace_ms,
@@ -257,41 +258,41 @@ void member_say_notice(struct member *m, const char *source, const char *reason,
 		json_put_int(body, "grace_ms", grace_ms);
 	if (left_ms != SPEC_UNSET)
 		json_put_int(body, "deadline_ms", left_ms > 0 ? left_ms : 0);
-	say(m, "Notice", body);
+	member_say(m, "Notice", body);
 	m->noticed = true;
 }
 
 void member_say_renewed(struct member *m, int64_t number, int64_t ttl_s)
 {
-	say(m, "Renewed",
+	member_say(m, "Renewed",
 		json_pack("{s:I, s:I}", "number", (json_int_t)number, "ttl_s", (json_int_t)ttl_s));
 }
 
 void member_say_deputy(struct member *m, const char *address)
 {
-	say(m, "Deputy", message_deputy(address));
+	member_say(m, "Deputy", message_deputy(address));
 }
 
 void member_say_recorded(struct member *m, json_t *body)
 {
-	say(m, "Recorded", body);
+	member_say(m, "Recorded", body);
 }
 
 void member_say_hang(struct member *m, const char *why)
 {
-	say(m, "Hang",
+	member_say(m, "Hang",
 		json_pack("{s:I, s:o}", "round", (json_int_t)m->round, "why", json_text(why)));
 }
 
 void member_say_saved(struct member *m, int64_t number)
 {
-	say(m, "Saved", json_pack("{s:I}", "number", (json_int_t)number));
+	member_say(m, "Saved", json_pack("{s:I}", "number", (json_int_t)number));
 }
 
 void member_say_drain(
 	struct member *m, const char *host, int64_t number, const char *why, bool undo)
 {
-	say(m, "Ask",
+	member_say(m, "Ask",
 		json_pack("{s:s, s:o, s:o, s:I}", "want", undo ? "let_back" : "drain", "text",
 			json_text(why), "host", json_text(host), "number", (json_int_t)number));
 }

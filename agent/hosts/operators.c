@@ -19,16 +19,16 @@
 
 enum { QUESTION_MS = 700 }; /* elasticd waits a second, then it answers from files */
 
-static const char no_link[] = "there is no link to the host that leads the group";
+static const char operators_no_link[] = "there is no link to the host that leads the group";
 
 /* Whether this host is a member whose head can be asked. */
-static bool is_linked(const struct member *m)
+static bool operators_linked(const struct member *m)
 {
 	return m->linked && m->state != MEMBER_AWAY && m->state != MEMBER_JOINING &&
 	       m->state != MEMBER_FENCED && m->state != MEMBER_OVER;
 }
 
-static void stream_over(void *arg)
+static void operators_stream_over(void *arg)
 {
 	struct member *m = arg;
 
@@ -37,7 +37,7 @@ static void stream_over(void *arg)
 }
 
 /* Has the head answer. */
-static int hand_on(struct member *m, struct varlink_call *call, json_t *p)
+static int operators_forward(struct member *m, struct varlink_call *call, json_t *p)
 {
 	const struct calls_out_message message = { .round = 1,
 		.worker = "",
@@ -52,17 +52,16 @@ static int hand_on(struct member *m, struct varlink_call *call, json_t *p)
 		return 0;
 	c = calls_out_open(&m->calls, NULL);
 	m->streams++;
-	r = c ? calls_out_forward(c, &message, call, stream_over, m) : -ENOMEM;
+	r = c ? calls_out_forward(c, &message, call, operators_stream_over, m) : -ENOMEM;
 	if (r < 0)
 		m->streams--;
 	return r;
 }
 
-/* --- logs ---------------------------------------------------------------------------------------
- */
+/* --- logs ------------------------------------------------------------------------------------- */
 
 /* Whether all those ranks are of workers of this host. */
-static bool are_own(const struct member *m, const char *text)
+static bool operators_own_ranks(const struct member *m, const char *text)
 {
 	_cleanup_(ranks_fini) struct ranks ranks = { 0 };
 	struct error err = { 0 };
@@ -76,18 +75,19 @@ static bool are_own(const struct member *m, const char *text)
 }
 
 /* Returns whether the call was answered: lines of this host's workers follow. */
-static bool logs_of_this_host(struct member *m, struct varlink_call *call, const json_t *p)
+static bool operators_own_logs(struct member *m, struct varlink_call *call, const json_t *p)
 {
 	char note[256];
 
-	if (are_own(m, json_get_string(p, "ranks", NULL)))
+	if (operators_own_ranks(m, json_get_string(p, "ranks", NULL)))
 		return false;
 	if (json_get_string(p, "ranks", NULL)) {
-		(void)varlink_error(call, "Unavailable", json_pack("{s:s}", "message", no_link));
+		(void)varlink_error(
+			call, "Unavailable", json_pack("{s:s}", "message", operators_no_link));
 		return true;
 	}
 	snprintf(note, sizeof(note), "only workers of host %.64s: %s", supervisor_host(m->sv),
-		no_link);
+		operators_no_link);
 	if (varlink_call_more(call))
 		(void)varlink_notify(call, json_pack("{s:[], s:s}", "lines", "note", note));
 	return false;
@@ -107,16 +107,15 @@ static bool relay_logs(struct hosts *h, struct varlink_call *call, json_t *p, in
 	if (!follow &&
 		json_get_int(p, "attempt", supervisor_attempt(m->sv)) ==
 			supervisor_attempt(m->sv) &&
-		are_own(m, json_get_string(p, "ranks", NULL)))
+		operators_own_ranks(m, json_get_string(p, "ranks", NULL)))
 		return false;
-	if (!is_linked(m))
-		return logs_of_this_host(m, call, p);
-	*ret = hand_on(m, call, p);
+	if (!operators_linked(m))
+		return operators_own_logs(m, call, p);
+	*ret = operators_forward(m, call, p);
 	return true;
 }
 
-/* --- questions ----------------------------------------------------------------------------------
- */
+/* --- questions -------------------------------------------------------------------------------- */
 
 /* A call of which this host can answer a part. */
 struct question {
@@ -167,7 +166,7 @@ static void question_answered(void *arg, const char *error, json_t *p, bool cont
 	if (!error) {
 		question_over(q, p, NULL);
 	} else if (!strcmp(error, "Unavailable")) {
-		question_over(q, NULL, no_link);
+		question_over(q, NULL, operators_no_link);
 	} else {
 		struct varlink_call *call = q->call;
 
@@ -176,7 +175,7 @@ static void question_answered(void *arg, const char *error, json_t *p, bool cont
 	}
 }
 
-static int ask(struct member *m, struct varlink_call *call, json_t *p,
+static int question_ask(struct member *m, struct varlink_call *call, json_t *p,
 	json_t *(*answer)(struct member *, const json_t *, const json_t *, const char *))
 {
 	struct calls_out_message message = { .round = 1,
@@ -187,8 +186,8 @@ static int ask(struct member *m, struct varlink_call *call, json_t *p,
 	struct calls_out_connection *c;
 	struct question *q;
 
-	if (!is_linked(m))
-		return varlink_reply(call, answer(m, p, NULL, no_link));
+	if (!operators_linked(m))
+		return varlink_reply(call, answer(m, p, NULL, operators_no_link));
 	if (!sharing_relay_own_job(m->sv, call, p))
 		return 0;
 	q = calloc(1, sizeof(*q));
@@ -203,7 +202,7 @@ static int ask(struct member *m, struct varlink_call *call, json_t *p,
 	c = calls_out_open(&m->calls, NULL);
 	if (!c || calls_out_call(c, &message, question_answered, q, &q->out) < 0) {
 		question_free(q);
-		return varlink_reply(call, answer(m, p, NULL, no_link));
+		return varlink_reply(call, answer(m, p, NULL, operators_no_link));
 	}
 	varlink_call_on_gone(call, question_gone, q);
 	loop_timer_arm(q->timer, QUESTION_MS);
@@ -211,7 +210,7 @@ static int ask(struct member *m, struct varlink_call *call, json_t *p,
 }
 
 /* "only what host node1 knows: ...". */
-static void put_note(const struct member *m, json_t *answer, const char *note)
+static void operators_put_note(const struct member *m, json_t *answer, const char *note)
 {
 	char text[512];
 
@@ -226,8 +225,8 @@ void hosts_note_missing(const struct supervisor *sv, json_t *answer)
 {
 	const struct hosts *h = hosts_of(sv);
 
-	if (h && h->begun && !h->head && !is_linked(h->member))
-		put_note(h->member, answer, no_link);
+	if (h && h->begun && !h->head && !operators_linked(h->member))
+		operators_put_note(h->member, answer, operators_no_link);
 }
 
 /* Of a job on this host, what the head knows better. Times of its clock become those of this one's.
@@ -254,7 +253,7 @@ static json_t *answer_status(
 			if (json_object_get(host, "heard_us"))
 				json_put_int(host, "heard_us",
 					json_get_int(host, "heard_us", 0) - offset);
-	put_note(m, job, note);
+	operators_put_note(m, job, note);
 	return json_pack("{s:o}", "job", job);
 }
 
@@ -268,7 +267,7 @@ static json_t *answer_why(struct member *m, const json_t *p, const json_t *group
 	answer = json_object();
 	json_put(answer, "budget", job_json_budget(m->sv));
 	json_put(answer, "text", json_text(text ? text : ""));
-	put_note(m, answer, note);
+	operators_put_note(m, answer, note);
 	return answer;
 }
 
@@ -281,7 +280,7 @@ static json_t *answer_errors(
 		return json_deep_copy(group);
 	answer = json_object();
 	json_put(answer, "failures", job_json_failures(m->sv, (int)json_get_int(p, "attempt", -1)));
-	put_note(m, answer, note);
+	operators_put_note(m, answer, note);
 	return answer;
 }
 
@@ -289,7 +288,7 @@ static bool relay_status(struct hosts *h, struct varlink_call *call, json_t *p, 
 {
 	if (h->head)
 		return false; /* it has all of this */
-	*ret = ask(h->member, call, p, answer_status);
+	*ret = question_ask(h->member, call, p, answer_status);
 	return true;
 }
 
@@ -297,26 +296,26 @@ static bool relay_why(struct hosts *h, struct varlink_call *call, json_t *p, int
 {
 	if (h->head)
 		return false;
-	*ret = ask(h->member, call, p, answer_why);
+	*ret = question_ask(h->member, call, p, answer_why);
 	return true;
 }
 
 static bool relay_errors(struct hosts *h, struct varlink_call *call, json_t *p, int *ret)
 {
-	*ret = h->head ? head_errors(h->head, call, p) : ask(h->member, call, p, answer_errors);
+	*ret = h->head ? head_errors(h->head, call, p)
+		       : question_ask(h->member, call, p, answer_errors);
 	return true;
 }
 
 static bool relay_dump(struct hosts *h, struct varlink_call *call, json_t *p, int *ret)
 {
-	if (!h->head && !is_linked(h->member))
+	if (!h->head && !operators_linked(h->member))
 		return false;
-	*ret = h->head ? head_dump(h->head, call, p) : hand_on(h->member, call, p);
+	*ret = h->head ? head_dump(h->head, call, p) : operators_forward(h->member, call, p);
 	return true;
 }
 
-/* --- the hook -----------------------------------------------------------------------------------
- */
+/* --- the hook --------------------------------------------------------------------------------- */
 
 static const struct {
 	const char *method;
@@ -344,8 +343,8 @@ bool hosts_relays_call(struct supervisor *sv, struct varlink_call *call, json_t 
 		if (!operator_methods[i].relay(h, call, p, &r))
 			return false;
 		if (r == -ECONNRESET)
-			(void)varlink_error(
-				call, "Unavailable", json_pack("{s:s}", "message", no_link));
+			(void)varlink_error(call, "Unavailable",
+				json_pack("{s:s}", "message", operators_no_link));
 		else if (r < 0)
 			(void)varlink_error(call, "Internal", manager_internal(strerror(-r), r));
 		return true;

@@ -16,12 +16,12 @@
  *   lead*.c        who leads, where etcd says that (lead.h)
  *   head_quarantine.c  hosts that the group keeps out
  *   head_seats.c   seats whose hosts are gone while the others go on
- *   head_save.c    the state of all hosts' workers, where one hangs
+ *   head_hang.c    the state of all hosts' workers, where one hangs
  *   deputy.c       the host that leads next, and records of features that it has, too
  *   relay.c        the way of workers' and operators' calls, and of their answers, over links
  *   operators.c    operators' calls that concern all hosts
- *   head_logs.c    logs of all hosts; head_group.c their failures and dumps
- *   head_ask.c     one call to all hosts
+ *   head_logs.c    logs of all hosts; head_operators.c their failures and dumps
+ *   head_call_all.c     one call to all hosts
  *   member_calls.c calls of the head to this host
  *   describe.c     the hosts, for people
  *   leave.c        hosts that leave on purpose
@@ -58,7 +58,7 @@ enum {
 
 struct hosts;
 struct head;
-struct head_ask;
+struct head_call_all;
 
 /* ---- the member ---- */
 
@@ -90,11 +90,11 @@ struct member {
 	struct lease_member lease;
 	uint64_t answered_ms; /* when the head has answered last; 0: none has */
 	struct loop_timer *lease_timer;
-	struct link_beat clock; /* of the last beat that was answered */
-	int64_t told_offset_us; /* of the last event "clock" */
-	uint64_t told_clock_ms; /* when that was; 0: there was none */
-	char refused[512];	/* why there will be no further link; "": there will */
-	bool was_member;	/* of any head */
+	struct link_beat clock;	 /* of the last beat that was answered */
+	int64_t noted_offset_us; /* of the last event "clock" */
+	uint64_t noted_clock_ms; /* when that was; 0: there was none */
+	char refused[512];	 /* why there will be no further link; "": there will */
+	bool was_member;	 /* of any head */
 	uint64_t known_round, last_round;
 	int last_rank;
 	uint64_t round; /* of its workers, or of the seat that it prepares for */
@@ -108,11 +108,11 @@ struct member {
 	int64_t stop_timeout_ms;
 	struct error unable;
 
-	struct calls_out calls;	     /* to the head: of workers and operators */
-	struct member_calls *served; /* of the head */
-	int streams;		     /* operators' calls to the head that take long */
-	bool awaits_streams;	     /* it has the verdict, so these calls end by themselves */
-	bool bye_due;		     /* it is said when all such calls are over */
+	struct calls_out calls;	       /* to the head: of workers and operators */
+	struct member_calls *incoming; /* of the head */
+	int streams;		       /* operators' calls to the head that take long */
+	bool awaits_streams;	       /* it has the verdict, so these calls end by themselves */
+	bool bye_due;		       /* it is said when all such calls are over */
 };
 
 int member_new(struct hosts *hosts, struct member **ret, struct error *err);
@@ -122,7 +122,7 @@ void member_connect(struct member *m);
 /* Posts an event to the machine, and does what follows. */
 void member_post(struct member *m, enum member_event event);
 /* This host is no member of that head any more, whether its lease is over or not. */
-void member_part(struct member *m);
+void member_leave_head(struct member *m);
 /* Tells the guard until when workers may live here. */
 void member_fence(const struct member *m);
 /* The lease is looked at before an order is posted: where it is over, this posts LOST. */
@@ -145,7 +145,7 @@ void member_say_exited(struct member *m, const struct worker *w);
 /* ... that a person has stopped it. */
 void member_say_worker_stopped(struct member *m, const struct worker *w);
 /* ... that it has no process, and will get none in this round. */
-void member_say_over(struct member *m, const struct worker *w);
+void member_say_worker_over(struct member *m, const struct worker *w);
 /* ... that it was started again. */
 void member_say_worker_started(struct member *m, const struct worker *w);
 /* over: their own restarts are used up. */
@@ -216,8 +216,8 @@ struct head {
 	int n_members;
 	struct head_host *joining; /* its Join is being handled */
 	struct head_host *deputy;
-	char deputy_word[LEAD_SECRET];
-	bool missing_told;
+	char deputy_secret[LEAD_SECRET];
+	bool missing_warned;
 	int old_head;		/* 1 + the number of the head's host before; 0: unknown */
 	uint64_t gone_acked_ms; /* the earliest acked_ms of hosts that etcd knows and that are gone
 				 */
@@ -241,7 +241,7 @@ struct head {
 	int64_t stop_timeout_ms;
 	char consequence[320];
 	json_t *failures; /* of the present round, in the head's time */
-	json_t *held;	  /* those of them whose decision waits for a feature */
+	json_t *pending;  /* those of them whose decision waits for a feature */
 	/* Of each worker of the round, by its rank. */
 	struct head_worker {
 		bool failed; /* it has a failure */
@@ -251,8 +251,8 @@ struct head {
 	bool collateral; /* a collateral failure is among failures */
 	char *start;	 /* the text of Start in this round */
 	json_t *root_cause;
-	json_t *told_cause; /* the same as Assign has it */
-	struct group end;   /* the final state and goal, once there is a verdict */
+	json_t *short_cause; /* the same as Assign has it */
+	struct group end;    /* the final state and goal, once there is a verdict */
 	char end_text[SUPERVISOR_REASON_MAX];
 	json_t *verdict;
 	bool reported;	/* the host that prints the report was chosen: */
@@ -263,7 +263,7 @@ struct head {
 	char leader_text[256];
 	struct loop_timer *leader_timer;
 	LIST_HEAD(, group_logs) logs;
-	LIST_HEAD(, head_ask) asks;
+	LIST_HEAD(, head_call_all) calls_all;
 	struct loop_timer *save_timer; /* armed while hosts save the state of workers */
 	int64_t saves;		       /* the number of the last time */
 	uint64_t save_round;	       /* ... and its round */
@@ -298,39 +298,39 @@ void head_recording(struct head *h);
 /* That round may start; written: etcd has it. */
 void head_recorded(struct head *h, uint64_t round, bool written);
 /* etcd cannot be told of the round that is about to start: hosts that it does not know wait. */
-void head_go_on_without(struct head *h);
+void head_drop_unrecorded(struct head *h);
 /* Whether MIN hosts are there. */
 bool head_has_enough(const struct head *h);
 bool head_may_admit(const struct head *h);
 /* Whether no other host is in the group. */
 bool head_is_alone(const struct head *h);
 /* etcd has confirmed that this host leads: those who wait get in. */
-void head_confirmed(struct head *h);
-_must_check_ int head_remember(struct head *h, const json_t *state);
+void head_admit_waiting(struct head *h);
+_must_check_ int head_load_state(struct head *h, const json_t *state);
 /* A host joins that got its last answer from a head that long ago; 0: it does not know. */
-void head_heard_from(struct head *h, const char *run, int64_t answered_ms);
+void head_note_last_answer(struct head *h, const char *run, int64_t answered_ms);
 /* When the next host of the round before is gone for certain. */
 uint64_t head_missing_ms(const struct head *h);
-void head_look_for_missing(struct head *h);
+void head_drop_missing(struct head *h);
 /* Whether the group has waited for such hosts for two leases; says so once. */
-bool head_tell_missing(struct head *h);
+bool head_warn_missing(struct head *h);
 /* The agent of the head before is certainly dead, and so are its workers. */
-void head_is_after(struct head *h, const char *agent);
+void head_old_head_died(struct head *h, const char *agent);
 
 /* head_quarantine.c */
 /* That host was lost; kept: the others go on. */
-void head_lost(struct head *h, const char *name, bool kept);
+void head_host_lost(struct head *h, const char *name, bool kept);
 /* Call it before the last host of a round says that its workers are dead: the host whose worker was
  * the root cause is at fault. */
-void head_blame(struct head *h);
+void head_blame_host(struct head *h);
 /* Lets back the host of that name. 0; -EINVAL: it is not kept out. */
 int head_let_back(struct head *h, const char *name, const char *why, struct error *err);
 
 /* head_seats.c */
 /* The workers of x are dead, and the others go on; head_seats_vacated() follows. */
-void head_vacate(struct head *h, struct head_host *x);
+void head_vacate_seat(struct head *h, struct head_host *x);
 /* x is about to start the workers of such a host. */
-void head_take(struct head *h, struct head_host *x);
+void head_take_seat(struct head *h, struct head_host *x);
 /* Until the next round no host does. */
 void head_hold_seats(struct head *h);
 /* These two may call the rounds: there are new seats; none has taken some for long, and the verdict
@@ -362,9 +362,9 @@ void head_say_reply(struct head_host *x, int64_t number, const struct error *why
 void head_note_change(struct head *h, const char *name, const char *what);
 extern const struct link_events head_link_events;
 int head_hear_join(struct head_host *x, const json_t *p, struct error *err);
-int head_joined(void *arg, struct link *l, struct error *err);
+int head_accept_link(void *arg, struct link *l, struct error *err);
 void head_last_word(void *arg, struct link *l);
-void head_refused(void *arg, const struct error *why);
+void head_link_refused(void *arg, const struct error *why);
 struct head_host *head_host_free(struct head_host *x);
 /* Ends its link; frees it where it is no member. */
 void head_unlink(struct head_host *x);
@@ -381,18 +381,18 @@ void head_worker_changed(struct head *h, struct head_host *x, const json_t *repo
 void head_worker_failed(struct head *h, struct head_host *x, const json_t *failure, bool over);
 bool head_stop(struct head *h, int64_t timeout_ms, const char *why);
 /* Has all workers save at one step, after which another round begins with who has come. */
-void head_save(struct head *h);
+void head_checkpoint(struct head *h);
 /* A host has a notice of preemption. */
-void head_noticed(struct head_host *x, const json_t *notice);
+void head_host_noticed(struct head_host *x, const json_t *notice);
 /* A round stops for another reason while hosts have a notice: they leave, too. */
-void head_spare_later(struct head *h);
-void head_spare_now(void *arg);
+void head_release_later(struct head *h);
+void head_release_now(void *arg);
 /* On a notice all workers have left, or are to be stopped; arg: the head. */
 void head_preempted(void *arg, const char *why, bool done);
 /* max_run_time is over. */
 void head_timed_out(struct head *h, const char *why);
 /* Decides about failures that were held, where no feature wants that any more; arg: the head. */
-void head_decide_held(void *arg);
+void head_decide_pending(void *arg);
 void head_add_failures(struct head *h, const json_t *failures);
 /* Of the present round; borrowed, NULL: none is known. */
 json_t *head_root_cause(const struct head *h);
@@ -410,7 +410,7 @@ void head_logs_end(struct head *h);
 /* The head is about to end. */
 void head_logs_cut(struct head *h);
 
-/* head_ask.c */
+/* head_call_all.c */
 /* Answers of all members: error NULL or its name; not answered: nothing has come in time. */
 struct head_answer {
 	char *host;
@@ -419,30 +419,30 @@ struct head_answer {
 	char *error;
 	json_t *parameters;
 };
-typedef void (*head_asked_fn)(void *arg, const struct head_answer *answers, size_t n);
+typedef void (*head_answers_fn)(void *arg, const struct head_answer *answers, size_t n);
 /* Has all members answer that method of io.elasticd.Manager: fn runs once, later, before *ret
  * becomes invalid. */
-_must_check_ int head_ask_all(struct head *h, const char *method, const json_t *p,
-	uint64_t timeout_ms, head_asked_fn fn, void *arg, struct head_ask **ret);
-struct head_ask *head_ask_free(struct head_ask *a);
+_must_check_ int head_call_all(struct head *h, const char *method, const json_t *p,
+	uint64_t timeout_ms, head_answers_fn fn, void *arg, struct head_call_all **ret);
+struct head_call_all *head_call_all_free(struct head_call_all *a);
 /* The head is about to end: who has asked gets what is known. */
-void head_asks_cut(struct head *h);
+void head_call_all_cut(struct head *h);
 
-/* head_group.c: what a handler returns. */
+/* head_operators.c: what a handler returns. */
 int head_errors(struct head *h, struct varlink_call *call, const json_t *p);
 int head_dump(struct head *h, struct varlink_call *call, const json_t *p);
 /* Whether a list of lines or failures is about workers of that host. Those of earlier attempts
  * pass: the head does not keep which host had a rank then. */
-bool head_speaks_of_own(const struct head_host *x, const json_t *list);
+bool head_is_of_own_workers(const struct head_host *x, const json_t *list);
 
-/* head_save.c */
+/* head_hang.c */
 /* A worker of that host hangs. */
-void head_hangs(struct head_host *asker, const char *why);
+void head_worker_hangs(struct head_host *asker, const char *why);
 /* A host has saved its workers. */
-void head_saved(struct head_host *x, int64_t number);
+void head_host_saved(struct head_host *x, int64_t number);
 /* Call it when a host is gone. */
-void head_save_check(struct head *h);
-void head_save_timer(void *arg);
+void head_check_saved(struct head *h);
+void head_saves_late(void *arg);
 
 /* deputy.c */
 /* The head wants this host to listen for the last word of its guard. */
@@ -452,7 +452,7 @@ void head_choose_deputy(struct head *h);
 /* A member listens there. */
 int head_hear_deputy(struct head_host *x, const char *address, struct error *err);
 /* This host leads from now on: features learn of it. */
-void head_leads(struct head *h);
+void head_tell_features(struct head *h);
 /* NULL: there is none. */
 void head_set_deputy(struct head *h, struct head_host *x);
 /* Recorded of a member. */
@@ -514,8 +514,8 @@ struct hosts {
 	struct head *head;	    /* NULL: another host leads */
 	struct lead *lead;	    /* NULL: etcd does not say who leads */
 	struct link_listen *deputy; /* for the last word of the head's guard; or NULL */
-	loop_fn last_fn;	    /* the core waits for this room's end */
-	void *last_arg;
+	loop_fn over_fn;	    /* the core waits for this room's end */
+	void *over_arg;
 	bool stop_asked, leave_asked;
 	char late[256]; /* max_run_time is over, and the head did not end the group yet; "": not so
 			 */
@@ -539,15 +539,15 @@ void hosts_leave(struct hosts *h, const char *why);
 /* The head's Reply. */
 void hosts_hear_reply(struct hosts *h, const json_t *p);
 /* The head will answer no more. */
-void hosts_end_drains(struct hosts *h);
+void hosts_fail_drains(struct hosts *h);
 /* Has the member of that name leave. -ENOENT: there is none; other errors: it cannot. */
 int head_drain(struct head *h, const char *name, const char *why, struct error *err);
 
 void hosts_hand_over(struct hosts *h);
 /* Deferred, when the head was lost. */
-void hosts_stop_again(void *arg);
+void hosts_stop_alone(void *arg);
 /* The last word was said: lets the core go on if it waits. */
-void hosts_settle(struct hosts *h);
+void hosts_check_over(struct hosts *h);
 const char *hosts_group(const struct hosts *h);
 /* The clock of rounds and leases: CLOCK_BOOTTIME. */
 uint64_t hosts_now_ms(void);

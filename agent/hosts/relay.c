@@ -11,8 +11,7 @@
  * Joins what workers share (agent/sharing/relay.h, agent/sharing/group.h) to links.
  */
 
-/* --- the member ---------------------------------------------------------------------------------
- */
+/* --- the member ------------------------------------------------------------------------------- */
 
 static int uplink_send(void *arg, const char *method, const char *body, size_t len)
 {
@@ -81,7 +80,7 @@ void member_relay_cut(struct member *m, const char *why)
 	sharing_relay_ready(m->sv);
 }
 
-static void hear_order(struct member *m, const json_t *p)
+static void relay_hear_order(struct member *m, const json_t *p)
 {
 	const char *name = json_get_string(p, "worker", "");
 
@@ -97,7 +96,7 @@ static void hear_order(struct member *m, const json_t *p)
 	}
 }
 
-static void hear_read(struct member *m, const json_t *p)
+static void relay_hear_read(struct member *m, const json_t *p)
 {
 	json_t *samples = features_hosts_samples(m->sv, json_get_bool(p, "barrier", false));
 	_cleanup_json_ json_t *body =
@@ -111,7 +110,7 @@ static void hear_read(struct member *m, const json_t *p)
 }
 
 /* Only the side that began a connection gets its Answers; both sides may end it. */
-static bool is_answer(const char *method, const json_t *p, bool negative)
+static bool relay_is_answer(const char *method, const json_t *p, bool negative)
 {
 	int64_t number = json_get_int(p, "connection", 0);
 
@@ -126,20 +125,19 @@ int member_hear_relayed(struct member *m, const char *method, const json_t *p, s
 		FEATURES_CALL(m->sv, hosts_board, m->sv, (uint64_t)json_get_int(p, "notice", 0),
 			json_get_int(p, "save_at", INT64_MIN), json_get_bool(p, "error", false));
 	else if (!strcmp(method, "Read"))
-		hear_read(m, p);
+		relay_hear_read(m, p);
 	else if (!strcmp(method, "Straggler"))
 		FEATURES_CALL(m->sv, hosts_straggler, m->sv, p);
-	else if (is_answer(method, p, false))
+	else if (relay_is_answer(method, p, false))
 		calls_out_received(&m->calls, method, p);
 	else if (strcmp(method, "Order") != 0)
 		return member_hear_call(m, method, p, err);
 	else if (m->state == MEMBER_RUNNING)
-		hear_order(m, p);
+		relay_hear_order(m, p);
 	return 0;
 }
 
-/* --- the head -----------------------------------------------------------------------------------
- */
+/* --- the head --------------------------------------------------------------------------------- */
 
 static int downlink_send(void *arg, const char *method, const char *body, size_t len)
 {
@@ -193,7 +191,7 @@ int head_relay_open(struct head *h, struct error *err)
 {
 	const struct sharing_downlink down = { .send = downlink_send,
 		.congested = downlink_congested,
-		.decide = head_decide_held,
+		.decide = head_decide_pending,
 		.preempted = head_preempted,
 		.silent = downlink_silent,
 		.name = downlink_name,
@@ -243,7 +241,7 @@ int head_hear_relayed(struct head_host *x, const char *method, const json_t *p, 
 
 	if (!x->sharing || !host)
 		return 0;
-	if (is_answer(method, p, true)) {
+	if (relay_is_answer(method, p, true)) {
 		x->fault = false;
 		calls_out_received(&x->calls, method, p);
 		return x->fault ? error_field(err, -EPROTO, "message",

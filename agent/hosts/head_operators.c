@@ -22,7 +22,7 @@ enum {
 struct group_call {
 	struct head *head;
 	struct varlink_call *call;
-	struct head_ask *ask;
+	struct head_call_all *ask;
 	int64_t attempt; /* of Errors; -1: the newest with failures */
 };
 
@@ -30,12 +30,12 @@ static void group_call_gone(void *arg)
 {
 	struct group_call *g = arg;
 
-	head_ask_free(g->ask);
+	head_call_all_free(g->ask);
 	free(g);
 }
 
 static int group_call_new(struct head *h, struct varlink_call *call, const char *method,
-	const json_t *p, uint64_t timeout_ms, head_asked_fn fn)
+	const json_t *p, uint64_t timeout_ms, head_answers_fn fn)
 {
 	struct group_call *g = calloc(1, sizeof(*g));
 	_cleanup_json_ json_t *copy = json_copy((json_t *)p);
@@ -48,7 +48,7 @@ static int group_call_new(struct head *h, struct varlink_call *call, const char 
 	*g = (struct group_call){ .head = h, .call = call };
 	g->attempt = json_get_int(p, "attempt", -1);
 	json_put_string(copy, "job", "");
-	r = head_ask_all(h, method, copy, timeout_ms, fn, g, &g->ask);
+	r = head_call_all(h, method, copy, timeout_ms, fn, g, &g->ask);
 	if (r < 0)
 		free(g);
 	else
@@ -57,7 +57,7 @@ static int group_call_new(struct head *h, struct varlink_call *call, const char 
 }
 
 /* Names hosts without an answer. */
-static void group_note(json_t *answer, const struct head_answer *answers, size_t n)
+static void group_note_missing(json_t *answer, const struct head_answer *answers, size_t n)
 {
 	char text[300] = "";
 	size_t len = 0;
@@ -70,7 +70,7 @@ static void group_note(json_t *answer, const struct head_answer *answers, size_t
 		json_put_note(answer, text);
 }
 
-bool head_speaks_of_own(const struct head_host *x, const json_t *list)
+bool head_is_of_own_workers(const struct head_host *x, const json_t *list)
 {
 	const struct head *h = x->head;
 	const struct round_host *host = round_host(h->round, x->number);
@@ -91,10 +91,9 @@ bool head_speaks_of_own(const struct head_host *x, const json_t *list)
 	return true;
 }
 
-/* --- failures -----------------------------------------------------------------------------------
- */
+/* --- failures --------------------------------------------------------------------------------- */
 
-static bool is_known(const json_t *list, const json_t *failure)
+static bool errors_has(const json_t *list, const json_t *failure)
 {
 	const json_t *f;
 	size_t i;
@@ -108,7 +107,7 @@ static bool is_known(const json_t *list, const json_t *failure)
 }
 
 /* The failures of the newest attempt of those in the list. */
-static json_t *newest_of(const json_t *all, int64_t attempt)
+static json_t *errors_of_newest(const json_t *all, int64_t attempt)
 {
 	json_t *list = json_array(), *f;
 	size_t i;
@@ -123,8 +122,7 @@ static json_t *newest_of(const json_t *all, int64_t attempt)
 }
 
 /* What hosts have reported to the head comes first: its times are those of the head's clock. */
-static json_t *group_failures(
-	const struct group_call *g, const struct head_answer *answers, size_t n)
+static json_t *errors_merge(const struct group_call *g, const struct head_answer *answers, size_t n)
 {
 	const struct head *h = g->head;
 	_cleanup_json_ json_t *all = json_array();
@@ -137,12 +135,12 @@ static json_t *group_failures(
 		const struct head_host *x = h->members[answers[i].number];
 		const json_t *theirs = json_get_array(answers[i].parameters, "failures");
 
-		if (!x || answers[i].error || !head_speaks_of_own(x, theirs))
+		if (!x || answers[i].error || !head_is_of_own_workers(x, theirs))
 			continue;
 		json_array_foreach (theirs, k, failure) {
 			json_t *copy;
 
-			if (is_known(all, failure))
+			if (errors_has(all, failure))
 				continue;
 			copy = json_copy(failure);
 			json_put_int(copy, "time_us",
@@ -151,20 +149,20 @@ static json_t *group_failures(
 			json_add(all, copy);
 		}
 	}
-	list = newest_of(all, g->attempt);
+	list = errors_of_newest(all, g->attempt);
 	failure_list_order(list);
 	failure_list_put_first(list, h->root_cause);
 	return list;
 }
 
-static void errors_known(void *arg, const struct head_answer *answers, size_t n)
+static void errors_answered(void *arg, const struct head_answer *answers, size_t n)
 {
 	struct group_call *g = arg;
 	struct varlink_call *call = g->call;
 	json_t *answer = json_object();
 
-	json_put(answer, "failures", group_failures(g, answers, n));
-	group_note(answer, answers, n);
+	json_put(answer, "failures", errors_merge(g, answers, n));
+	group_note_missing(answer, answers, n);
 	free(g);
 	(void)varlink_reply(call, answer);
 }
@@ -175,14 +173,13 @@ int head_errors(struct head *h, struct varlink_call *call, const json_t *p)
 
 	if (attempt >= 0 && attempt >= h->attempt)
 		return varlink_error(call, "NotFound", manager_no_attempt(attempt));
-	return group_call_new(h, call, "Errors", p, GROUP_ERRORS_MS, errors_known);
+	return group_call_new(h, call, "Errors", p, GROUP_ERRORS_MS, errors_answered);
 }
 
-/* --- dumps --------------------------------------------------------------------------------------
- */
+/* --- dumps ------------------------------------------------------------------------------------ */
 
 /* Adds "HOST:DIRECTORY" for each. */
-static void add_dirs(const struct head_answer *answer, json_t *dirs)
+static void dump_add_dirs(const struct head_answer *answer, json_t *dirs)
 {
 	const json_t *theirs = json_get_array(answer->parameters, "dirs"), *one;
 	size_t i;
@@ -197,7 +194,7 @@ static void add_dirs(const struct head_answer *answer, json_t *dirs)
 }
 
 /* A host without such workers answers with an error. */
-static void dumps_done(void *arg, const struct head_answer *answers, size_t n)
+static void dump_answered(void *arg, const struct head_answer *answers, size_t n)
 {
 	struct group_call *g = arg;
 	struct varlink_call *call = g->call;
@@ -209,10 +206,10 @@ static void dumps_done(void *arg, const struct head_answer *answers, size_t n)
 		if (answers[i].answered && answers[i].error)
 			failed = &answers[i];
 		else
-			add_dirs(&answers[i], dirs);
+			dump_add_dirs(&answers[i], dirs);
 	}
 	json_put(answer, "dirs", dirs);
-	group_note(answer, answers, n);
+	group_note_missing(answer, answers, n);
 	free(g);
 	if (!json_array_size(dirs) && !json_object_get(answer, "note") && failed)
 		(void)varlink_error(call, failed->error, json_incref(failed->parameters));
@@ -224,5 +221,5 @@ int head_dump(struct head *h, struct varlink_call *call, const json_t *p)
 {
 	uint64_t timeout = (uint64_t)json_get_int(p, "timeout_ms", GROUP_DUMP_MS);
 
-	return group_call_new(h, call, "Dump", p, timeout + GROUP_DUMP_MORE_MS, dumps_done);
+	return group_call_new(h, call, "Dump", p, timeout + GROUP_DUMP_MORE_MS, dump_answered);
 }

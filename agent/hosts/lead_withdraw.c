@@ -11,28 +11,28 @@
  * not have to wait for it, and the last one of a group leaves nothing behind.
  */
 
-static void part_look(struct lead *l);
+static void withdraw_look(struct lead *l);
 
-static void part_over(struct lead *l)
+static void withdraw_over(struct lead *l)
 {
-	l->parting = false;
+	l->withdrawing = false;
 	lead_removed(l);
 }
 
-static void part_written(void *arg, const struct etcd_answer *a)
+static void withdraw_written(void *arg, const struct etcd_answer *a)
 {
 	struct lead *l = arg;
 
 	l->write = NULL;
 	if (a->status == STATUS_OK && !a->succeeded)
-		part_look(l); /* another host has written */
+		withdraw_look(l); /* another host has written */
 	else
-		part_over(l);
+		withdraw_over(l);
 }
 
 /* Whether no worker of that host lives: it is this one, or one that has left this one's group after
  * this one had said who is in it. */
-static bool part_has_left(const struct lead *l, const json_t *state, const char *run)
+static bool withdraw_has_left(const struct lead *l, const json_t *state, const char *run)
 {
 	const struct head *h = l->hosts->head;
 	const struct round_host *host = NULL;
@@ -48,18 +48,19 @@ static bool part_has_left(const struct lead *l, const json_t *state, const char 
 }
 
 /* Takes who has left out of the last round. Returns how many others are in it; -1: they all are. */
-static int part_cross_out(const struct lead *l, json_t *state)
+static int withdraw_cross_out(const struct lead *l, json_t *state)
 {
 	json_t *list = json_object_get(state, "hosts");
 	size_t n = json_array_size(list);
 
 	for (size_t i = n; i-- > 0;)
-		if (part_has_left(l, state, json_get_string(json_array_get(list, i), "run", "")))
+		if (withdraw_has_left(
+			    l, state, json_get_string(json_array_get(list, i), "run", "")))
 			json_array_remove(list, i);
 	return json_array_size(list) < n ? (int)json_array_size(list) : -1;
 }
 
-static int part_write(struct lead *l, bool all)
+static int withdraw_write(struct lead *l, bool all)
 {
 	const struct lead_entry *seen = l->seen;
 	const struct etcd_compare compares[] = {
@@ -85,10 +86,10 @@ static int part_write(struct lead *l, bool all)
 		if (!text)
 			return -1;
 	}
-	return etcd_txn(l->etcd, &t, lead_limit_ms(l), part_written, l, &l->write);
+	return etcd_txn(l->etcd, &t, lead_limit_ms(l), withdraw_written, l, &l->write);
 }
 
-static void part_looked(void *arg, const struct etcd_answer *a)
+static void withdraw_looked(void *arg, const struct etcd_answer *a)
 {
 	struct lead *l = arg;
 	const struct lead_entry *lead = &l->seen[LEAD_KEY], *state = &l->seen[LEAD_STATE];
@@ -97,7 +98,7 @@ static void part_looked(void *arg, const struct etcd_answer *a)
 
 	l->call = NULL;
 	if (a->status != STATUS_OK || lead_look_read(l, a) < 0) {
-		part_over(l);
+		withdraw_over(l);
 		return;
 	}
 	/* Its own one is of a claim. */
@@ -105,23 +106,23 @@ static void part_looked(void *arg, const struct etcd_answer *a)
 	      strcmp(json_get_string(lead->value, "agent", ""), l->hosts->agent) != 0;
 	others = lead->revision ? 0 : -1; /* run alone may be of a head that is to come again */
 	if (state->revision)
-		others = part_cross_out(l, state->value);
+		others = withdraw_cross_out(l, state->value);
 	all = !others && l->seen[LEAD_RUN].revision;
-	if (led || others < 0 || (!all && !others) || part_write(l, all) < 0)
-		part_over(l);
+	if (led || others < 0 || (!all && !others) || withdraw_write(l, all) < 0)
+		withdraw_over(l);
 }
 
-static void part_look(struct lead *l)
+static void withdraw_look(struct lead *l)
 {
-	if (lead_look_send(l, part_looked) < 0)
-		part_over(l);
+	if (lead_look_send(l, withdraw_looked) < 0)
+		withdraw_over(l);
 }
 
-void lead_part(struct lead *l)
+void lead_withdraw(struct lead *l)
 {
-	if (l->parting || !l->looked)
+	if (l->withdrawing || !l->looked)
 		return;
-	l->parting = true;
+	l->withdrawing = true;
 	lead_reach_end(l);
 	l->watch = etcd_watch_free(l->watch);
 	l->resolve = link_resolve_free(l->resolve);
@@ -130,5 +131,5 @@ void lead_part(struct lead *l)
 	loop_timer_disarm(l->retry);
 	loop_timer_disarm(l->turn);
 	loop_timer_arm(l->removal, LEAD_REMOVE_MS);
-	part_look(l);
+	withdraw_look(l);
 }

@@ -12,23 +12,23 @@
  * waited for no more.
  */
 
-struct host_ask {
-	struct head_ask *of;
+struct host_call {
+	struct head_call_all *of;
 	struct call_out *call; /* NULL: it is over */
 };
 
-struct head_ask {
-	LIST_ENTRY(head_ask) entry;
+struct head_call_all {
+	LIST_ENTRY(head_call_all) entry;
 	struct head *head;
 	struct loop_timer *timer;
-	head_asked_fn fn;
+	head_answers_fn fn;
 	void *arg;
-	struct host_ask *hosts;
+	struct host_call *hosts;
 	struct head_answer *answers; /* of each */
 	size_t n, open;
 };
 
-struct head_ask *head_ask_free(struct head_ask *a)
+struct head_call_all *head_call_all_free(struct head_call_all *a)
 {
 	if (!a)
 		return NULL;
@@ -47,18 +47,18 @@ struct head_ask *head_ask_free(struct head_ask *a)
 	return NULL;
 }
 
-static void ask_over(void *arg)
+static void call_all_over(void *arg)
 {
-	struct head_ask *a = arg;
+	struct head_call_all *a = arg;
 
 	a->fn(a->arg, a->answers, a->n);
-	head_ask_free(a);
+	head_call_all_free(a);
 }
 
-static void on_answer(void *arg, const char *error, json_t *p, bool continues)
+static void call_all_answered(void *arg, const char *error, json_t *p, bool continues)
 {
-	struct host_ask *x = arg;
-	struct head_ask *a = x->of;
+	struct host_call *x = arg;
+	struct head_call_all *a = x->of;
 	struct head_answer *answer = &a->answers[x - a->hosts];
 
 	if (continues)
@@ -73,48 +73,49 @@ static void on_answer(void *arg, const char *error, json_t *p, bool continues)
 }
 
 /* Returns whether the host is asked. */
-static bool ask_host(struct head_ask *a, struct head_host *x, const struct calls_out_message *m)
+static bool call_all_add(
+	struct head_call_all *a, struct head_host *x, const struct calls_out_message *m)
 {
 	struct calls_out_connection *c = x->link ? calls_out_open(&x->calls, NULL) : NULL;
-	struct host_ask *ask = &a->hosts[a->n];
+	struct host_call *one = &a->hosts[a->n];
 	struct head_answer *answer = &a->answers[a->n];
 
 	answer->host = strdup(head_host_name(a->head, x->number));
 	answer->number = x->number;
-	ask->of = a;
+	one->of = a;
 	a->n++;
-	return c && calls_out_call(c, m, on_answer, ask, &ask->call) == 0;
+	return c && calls_out_call(c, m, call_all_answered, one, &one->call) == 0;
 }
 
-void head_asks_cut(struct head *h)
+void head_call_all_cut(struct head *h)
 {
-	while (!LIST_EMPTY(&h->asks))
-		ask_over(LIST_FIRST(&h->asks));
+	while (!LIST_EMPTY(&h->calls_all))
+		call_all_over(LIST_FIRST(&h->calls_all));
 }
 
-int head_ask_all(struct head *h, const char *method, const json_t *p, uint64_t timeout_ms,
-	head_asked_fn fn, void *arg, struct head_ask **ret)
+int head_call_all(struct head *h, const char *method, const json_t *p, uint64_t timeout_ms,
+	head_answers_fn fn, void *arg, struct head_call_all **ret)
 {
 	const struct calls_out_message m = { .round = 1,
 		.worker = "",
 		.interface = "io.elasticd.Manager",
 		.method = method,
 		.parameters = p };
-	struct head_ask *a = calloc(1, sizeof(*a));
+	struct head_call_all *a = calloc(1, sizeof(*a));
 
 	if (!a)
 		return -ENOMEM;
-	*a = (struct head_ask){ .head = h, .fn = fn, .arg = arg };
-	LIST_INSERT_HEAD(&h->asks, a, entry);
+	*a = (struct head_call_all){ .head = h, .fn = fn, .arg = arg };
+	LIST_INSERT_HEAD(&h->calls_all, a, entry);
 	a->hosts = calloc((size_t)h->n_members + 1, sizeof(*a->hosts));
 	a->answers = calloc((size_t)h->n_members + 1, sizeof(*a->answers));
-	if (!a->hosts || !a->answers || loop_timer_new(h->loop, ask_over, a, &a->timer) < 0) {
-		head_ask_free(a);
+	if (!a->hosts || !a->answers || loop_timer_new(h->loop, call_all_over, a, &a->timer) < 0) {
+		head_call_all_free(a);
 		return -ENOMEM;
 	}
 	for (int i = 0; i < h->n_members; i++)
 		if (h->members[i])
-			a->open += ask_host(a, h->members[i], &m);
+			a->open += call_all_add(a, h->members[i], &m);
 	loop_timer_arm(a->timer, a->open ? timeout_ms : 0);
 	*ret = a;
 	return 0;

@@ -12,9 +12,9 @@
  * is named, and waited for no more.
  */
 
-enum { SAVE_MORE_MS = 2000 }; /* for the way to a host and back */
+enum { HANG_MORE_MS = 2000 }; /* for the way to a host and back */
 
-static bool save_is_over(const struct head *h)
+static bool hang_all_saved(const struct head *h)
 {
 	for (int i = 0; i < h->n_members; i++)
 		if (h->members[i] && h->members[i]->save_due)
@@ -23,7 +23,7 @@ static bool save_is_over(const struct head *h)
 }
 
 /* Tells the hosts that have asked. */
-static void save_over(struct head *h)
+static void hang_over(struct head *h)
 {
 	_cleanup_json_ json_t *missing = json_array(), *body = json_object();
 
@@ -50,18 +50,18 @@ static void save_over(struct head *h)
 	}
 }
 
-void head_save_timer(void *arg)
+void head_saves_late(void *arg)
 {
-	save_over(arg);
+	hang_over(arg);
 }
 
-void head_save_check(struct head *h)
+void head_check_saved(struct head *h)
 {
-	if (loop_timer_armed(h->save_timer) && save_is_over(h))
-		save_over(h);
+	if (loop_timer_armed(h->save_timer) && hang_all_saved(h))
+		hang_over(h);
 }
 
-void head_hangs(struct head_host *asker, const char *why)
+void head_worker_hangs(struct head_host *asker, const char *why)
 {
 	struct head *h = asker->head;
 	uint64_t round = round_number(h->round);
@@ -82,14 +82,14 @@ void head_hangs(struct head_host *asker, const char *why)
 			json_pack("{s:I, s:o}", "number", (json_int_t)h->saves, "why",
 				json_text(why)));
 	}
-	loop_timer_arm(h->save_timer, (uint64_t)h->spec->heartbeat.dump_timeout_ms + SAVE_MORE_MS);
-	head_save_check(h);
+	loop_timer_arm(h->save_timer, (uint64_t)h->spec->heartbeat.dump_timeout_ms + HANG_MORE_MS);
+	head_check_saved(h);
 }
 
-void head_saved(struct head_host *x, int64_t number)
+void head_host_saved(struct head_host *x, int64_t number)
 {
 	if (number != x->head->saves)
 		return;
 	x->save_due = false;
-	head_save_check(x->head);
+	head_check_saved(x->head);
 }
