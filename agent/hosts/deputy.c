@@ -59,29 +59,32 @@ static int deputy_listen(struct hosts *h, struct error *err)
 	return link_listen_new(supervisor_loop(h->sv), &a, &o, &h->deputy, err);
 }
 
-void deputy_hear(struct hosts *h, const char *word)
+int member_hear_deputize(struct member *m, const json_t *p, struct error *unused)
 {
+	struct hosts *h = m->hosts;
 	char address[SOCKET_ADDRESS_MAX];
 	struct error err = { 0 };
 	int r = 0;
 
 	if (!h->lead || h->head)
-		return;
+		return 0;
 	if (h->spec->rendezvous.never_leads) {
-		member_say_deputy(h->member, "");
-		return;
+		member_say_deputy(m, "");
+		return 0;
 	}
 	if (!h->deputy)
 		r = deputy_listen(h, &err);
 	if (r == 0)
-		r = link_listen_expect(h->deputy, link_peer(h->member->link)->agent, word);
+		r = link_listen_expect(
+			h->deputy, link_peer(m->link)->agent, json_get_string(p, "word", ""));
 	if (r < 0) {
 		log_warning("this host will not hear from the guard of the host that leads: %s",
 			*err.text ? err.text : strerror(-r));
-		return;
+		return 0;
 	}
 	link_listen_address(h->deputy, address);
-	member_say_deputy(h->member, address);
+	member_say_deputy(m, address);
+	return 0;
 }
 
 /* --- the head --------------------------------------------------------------------------------- */
@@ -89,14 +92,15 @@ void deputy_hear(struct hosts *h, const char *word)
 /* The host of that group rank in the present round. */
 static struct head_host *deputy_at(const struct head *h, int rank)
 {
-	for (int i = 0; i < h->n_members; i++) {
-		const struct round_host *host =
-			h->members[i] ? round_host(h->round, h->members[i]->number) : NULL;
+	struct head_host *x = NULL;
+
+	while ((x = head_next_member(h, x))) {
+		const struct round_host *host = round_host(h->round, x->number);
 
 		if (host && host->round == round_number(h->round) && host->group_rank == rank)
-			return h->members[i];
+			break;
 	}
-	return NULL;
+	return x;
 }
 
 /* The host of the next group rank after this one's that may lead. */
@@ -105,9 +109,8 @@ static struct head_host *deputy_next(const struct head *h)
 	struct head_host *own = NULL;
 	int rank, hosts = round_world(h->round)->hosts;
 
-	for (int i = 0; i < h->n_members && !own; i++)
-		if (h->members[i] && head_is_own(h, h->members[i]))
-			own = h->members[i];
+	while ((own = head_next_member(h, own)) && !head_is_own(h, own))
+		;
 	if (!own || round_host(h->round, own->number)->round != round_number(h->round))
 		return NULL;
 	rank = round_host(h->round, own->number)->group_rank;
@@ -152,8 +155,9 @@ static int deputy_address(const char *text, struct sockaddr_storage *ret)
 	return 0;
 }
 
-int head_hear_deputy(struct head_host *x, const char *address, struct error *err)
+int head_hear_deputy(struct head_host *x, const json_t *p, struct error *err)
 {
+	const char *address = json_get_string(p, "address", "");
 	struct sockaddr_storage to;
 	char text[FENCE_TEXT_MAX];
 	ssize_t len;
@@ -243,10 +247,11 @@ int head_hear_recorded(struct head_host *x, const json_t *p, struct error *err)
 	return x == x->head->deputy ? features_hosts_recorded(x->head->hosts->sv, p, err) : 0;
 }
 
-void member_hear_records(struct member *m, const json_t *p)
+int member_hear_records(struct member *m, const json_t *p, struct error *err)
 {
 	json_t *recorded = m->hosts->lead ? features_hosts_records(m->sv, p) : NULL;
 
 	if (recorded)
 		member_say_recorded(m, recorded);
+	return 0;
 }

@@ -274,8 +274,7 @@ static bool hosts_takes_request(
 		return false;
 	if (event == GROUP_EV_STOP)
 		return hosts_takes_stop(h, timeout_ms, why);
-	if (event == GROUP_EV_TIMEOUT && !h->head &&
-		(h->member->state == MEMBER_AWAY || h->member->state == MEMBER_JOINING))
+	if (event == GROUP_EV_TIMEOUT && !h->head && member_is_away(h->member))
 		return false; /* no head sees to it */
 	if (event == GROUP_EV_TIMEOUT && !h->head)
 		snprintf(h->late, sizeof(h->late), "%s", why);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,27 @@
  * orders what this file carries out; head_decide.c decides about failures and the end. A host whose
  * beats stay out for a lease is lost.
  */
+
+void head_event(struct head *h, int level, const char *event, int attempt, json_t *data,
+	const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	log_msg(level, "%s", text);
+	events_add(supervisor_events(h->hosts->sv), event, attempt, -1, data, "%s", text);
+}
+
+struct head_host *head_next_member(const struct head *h, const struct head_host *x)
+{
+	for (int i = x ? x->number + 1 : 0; i < h->n_members; i++)
+		if (h->members[i])
+			return h->members[i];
+	return NULL;
+}
 
 static struct head_host *head_member(const struct head *h, int number)
 {
@@ -66,10 +88,9 @@ static void head_admit(struct head *h, const struct round_order *o)
 	x->sharing = sharing_host_new(h->sharing, x);
 	x->admitted_ms = hosts_now_ms();
 	lease_add(&h->leases, &x->lease, x->admitted_ms);
-	events_add(supervisor_events(h->hosts->sv), "host-joined", h->attempt, -1,
+	head_event(h, LOG_INFO, "host-joined", h->attempt,
 		json_pack("{s:s, s:s}", "host", head_host_name(h, o->host), "address", x->address),
 		"host %s has joined", head_host_name(h, o->host));
-	log_info("host %s has joined", head_host_name(h, o->host));
 	head_say_admitted(h, x, o->round);
 }
 
@@ -122,13 +143,12 @@ static void head_drop(struct head *h, const struct round_order *o)
 	head_tenure_dropped(h, x);
 	if (h->deputy == x)
 		head_set_deputy(h, NULL);
-	log_msg(o->why == ROUND_WHY_LOST		 ? LOG_WARNING
+	head_event(h,
+		o->why == ROUND_WHY_LOST		 ? LOG_WARNING
 		: round_state(h->round) >= ROUND_CLOSING ? LOG_INFO
 							 : LOG_NOTICE,
+		"host-left", h->attempt, json_pack("{s:s}", "host", head_host_name(h, o->host)),
 		"host %s %s", head_host_name(h, o->host), how);
-	events_add(supervisor_events(h->hosts->sv), "host-left", h->attempt, -1,
-		json_pack("{s:s}", "host", head_host_name(h, o->host)), "host %s %s",
-		head_host_name(h, o->host), how);
 	calls_out_cut(&x->calls, how);
 	lease_remove(&h->leases, &x->lease);
 	h->members[o->host] = NULL;
@@ -356,7 +376,6 @@ static int head_round_new(struct head *h, const json_t *state)
 	/* The others would look for these workers at the addresses in their TF_CONFIG. */
 	c.alone = spec_tf_config(h->spec) ? NULL : alone;
 	h->round = round_new(&c, hosts_now_ms());
-	h->gone_acked_ms = TENURE_NEVER;
 	return h->round ? head_load_state(h, state) : -ENOMEM;
 }
 

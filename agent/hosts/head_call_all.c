@@ -102,6 +102,7 @@ int head_call_all(struct head *h, const char *method, const json_t *p, uint64_t 
 		.method = method,
 		.parameters = p };
 	struct head_call_all *a = calloc(1, sizeof(*a));
+	struct head_host *x = NULL;
 
 	if (!a)
 		return -ENOMEM;
@@ -113,9 +114,8 @@ int head_call_all(struct head *h, const char *method, const json_t *p, uint64_t 
 		head_call_all_free(a);
 		return -ENOMEM;
 	}
-	for (int i = 0; i < h->n_members; i++)
-		if (h->members[i])
-			a->open += call_all_add(a, h->members[i], &m);
+	while ((x = head_next_member(h, x)))
+		a->open += call_all_add(a, x, &m);
 	loop_timer_arm(a->timer, a->open ? timeout_ms : 0);
 	*ret = a;
 	return 0;

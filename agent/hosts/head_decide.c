@@ -23,11 +23,6 @@ enum {
 	FAILURES_MAX = 1024,
 };
 
-static struct events *decide_events(const struct head *h)
-{
-	return supervisor_events(h->hosts->sv);
-}
-
 void head_round_begins(struct head *h)
 {
 	h->decided = h->leader_over = h->lost_one = false;
@@ -38,7 +33,7 @@ void head_round_begins(struct head *h)
 	json_array_clear(h->failures);
 	json_array_clear(h->pending);
 	h->collateral = false;
-	h->on_notice = h->saving = false;
+	h->on_notice = false;
 	json_decref(h->root_cause);
 	json_decref(h->short_cause);
 	h->root_cause = h->short_cause = NULL;
@@ -124,9 +119,7 @@ static void decide_restart(struct head *h, const struct spec_restart *policy,
 	h->decided = true;
 	snprintf(h->consequence, sizeof(h->consequence), "%s", h->decision.text);
 	snprintf(h->cause, sizeof(h->cause), "%.340s; %.150s", what, h->decision.text);
-	log_notice("%s", h->cause);
-	events_add(decide_events(h), h->decision.restart ? "restart" : "no-restart", h->attempt - 1,
-		-1,
+	head_event(h, LOG_NOTICE, h->decision.restart ? "restart" : "no-restart", h->attempt - 1,
 		json_pack("{s:s, s:b, s:I}", "cause", restart_cause_name(fault->cause), "counted",
 			h->decision.counted, "delay_ms", (json_int_t)h->decision.delay_ms),
 		"%s", h->cause);
@@ -193,8 +186,7 @@ bool head_stop(struct head *h, int64_t timeout_ms, const char *why)
 {
 	if (h->end.state)
 		return false;
-	log_notice("%s", why);
-	events_add(decide_events(h), "stop", h->attempt - 1, -1, NULL, "%s", why);
+	head_event(h, LOG_NOTICE, "stop", h->attempt - 1, NULL, "%s", why);
 	h->stop_timeout_ms = timeout_ms;
 	return head_end(h, GROUP_STOPPED, GOAL_NONE, why);
 }
@@ -203,8 +195,7 @@ void head_timed_out(struct head *h, const char *why)
 {
 	if (h->end.state)
 		return;
-	log_warning("%s", why);
-	events_add(decide_events(h), "timeout", h->attempt - 1, -1, NULL, "%s", why);
+	head_event(h, LOG_WARNING, "timeout", h->attempt - 1, NULL, "%s", why);
 	(void)head_end(h, GROUP_FAILED, GOAL_TIMEOUT, why);
 }
 
@@ -447,13 +438,13 @@ void head_round_over(struct head *h)
 
 /* --- notices of preemption -------------------------------------------------------------------- */
 
-void head_host_noticed(struct head_host *x, const json_t *notice)
+int head_hear_notice(struct head_host *x, const json_t *notice, struct error *err)
 {
 	struct head *h = x->head;
 	int64_t left_ms = json_get_int(notice, "deadline_ms", SPEC_UNSET);
 
 	if (!decide_is_open(h))
-		return; /* its workers are being stopped anyway */
+		return 0; /* its workers are being stopped anyway */
 	x->noticed = h->on_notice = true;
 	head_hold_seats(h);
 	snprintf(h->notice_text, sizeof(h->notice_text), "host %s has a notice of preemption",
@@ -462,13 +453,14 @@ void head_host_noticed(struct head_host *x, const json_t *notice)
 		json_get_string(notice, "source", ""), json_get_string(notice, "reason", ""),
 		json_get_int(notice, "grace_ms", SPEC_UNSET),
 		left_ms == SPEC_UNSET ? SPEC_UNSET : (int64_t)loop_real_us() + left_ms * 1000);
+	return 0;
 }
 
 void head_checkpoint(struct head *h)
 {
 	if (!decide_is_open(h))
 		return;
-	h->saving = h->on_notice = true;
+	h->on_notice = true;
 	head_hold_seats(h);
 	FEATURES_CALL(h->hosts->sv, hosts_notice, h->hosts->sv, "hosts", h->change, SPEC_UNSET,
 		SPEC_UNSET);
@@ -476,8 +468,10 @@ void head_checkpoint(struct head *h)
 
 static bool decide_any_noticed(const struct head *h)
 {
-	for (int i = 0; i < h->n_members; i++)
-		if (h->members[i] && h->members[i]->noticed)
+	const struct head_host *x = NULL;
+
+	while ((x = head_next_member(h, x)))
+		if (x->noticed)
 			return true;
 	return false;
 }

@@ -16,8 +16,10 @@ enum { HANG_MORE_MS = 2000 }; /* for the way to a host and back */
 
 static bool hang_all_saved(const struct head *h)
 {
-	for (int i = 0; i < h->n_members; i++)
-		if (h->members[i] && h->members[i]->save_due)
+	const struct head_host *x = NULL;
+
+	while ((x = head_next_member(h, x)))
+		if (x->save_due)
 			return false;
 	return true;
 }
@@ -26,24 +28,24 @@ static bool hang_all_saved(const struct head *h)
 static void hang_over(struct head *h)
 {
 	_cleanup_json_ json_t *missing = json_array(), *body = json_object();
+	struct head_host *x = NULL;
 
 	loop_timer_disarm(h->save_timer);
-	for (int i = 0; i < h->n_members; i++) {
-		if (!h->members[i] || !h->members[i]->save_due)
+	while ((x = head_next_member(h, x))) {
+		const char *name = head_host_name(h, x->number);
+
+		if (!x->save_due)
 			continue;
-		h->members[i]->save_due = false;
-		json_add(missing, json_string(head_host_name(h, i)));
-		log_warning("host %s has not saved its workers in time", head_host_name(h, i));
-		events_add(supervisor_events(h->hosts->sv), "host-not-dumped", h->attempt - 1, -1,
-			json_pack("{s:s}", "host", head_host_name(h, i)),
-			"host %s has not saved its workers in time", head_host_name(h, i));
+		x->save_due = false;
+		json_add(missing, json_string(name));
+		head_event(h, LOG_WARNING, "host-not-dumped", h->attempt - 1,
+			json_pack("{s:s}", "host", name),
+			"host %s has not saved its workers in time", name);
 	}
 	json_put(body, "missing", json_incref(missing));
 	json_put_int(body, "round", (int64_t)h->save_round);
-	for (int i = 0; i < h->n_members; i++) {
-		struct head_host *x = h->members[i];
-
-		if (!x || !x->save_asked)
+	while ((x = head_next_member(h, x))) {
+		if (!x->save_asked)
 			continue;
 		x->save_asked = false;
 		head_say(x, "AllSaved", json_incref(body));
@@ -61,35 +63,39 @@ void head_check_saved(struct head *h)
 		hang_over(h);
 }
 
-void head_worker_hangs(struct head_host *asker, const char *why)
+int head_hear_hang(struct head_host *asker, const json_t *p, struct error *err)
 {
 	struct head *h = asker->head;
 	uint64_t round = round_number(h->round);
+	struct head_host *x = NULL;
 
+	if ((uint64_t)json_get_int(p, "round", 0) != round)
+		return 0;
 	asker->save_asked = true;
 	if (loop_timer_armed(h->save_timer))
-		return; /* all hosts save already, for another worker */
+		return 0; /* all hosts save already, for another worker */
 	h->saves++;
 	h->save_round = round;
-	for (int i = 0; i < h->n_members; i++) {
-		struct head_host *x = h->members[i];
-		const struct round_host *host = x ? round_host(h->round, i) : NULL;
+	while ((x = head_next_member(h, x))) {
+		const struct round_host *host = round_host(h->round, x->number);
 
 		if (!host || x == asker || host->round != round || !host->workers)
 			continue;
 		x->save_due = true;
 		head_say(x, "Save",
 			json_pack("{s:I, s:o}", "number", (json_int_t)h->saves, "why",
-				json_text(why)));
+				json_text(json_get_string(p, "why", ""))));
 	}
 	loop_timer_arm(h->save_timer, (uint64_t)h->spec->heartbeat.dump_timeout_ms + HANG_MORE_MS);
 	head_check_saved(h);
+	return 0;
 }
 
-void head_host_saved(struct head_host *x, int64_t number)
+int head_hear_saved(struct head_host *x, const json_t *p, struct error *err)
 {
-	if (number != x->head->saves)
-		return;
+	if (json_get_int(p, "number", 0) != x->head->saves)
+		return 0;
 	x->save_due = false;
 	head_check_saved(x->head);
+	return 0;
 }

@@ -44,65 +44,6 @@ void head_unlink(struct head_host *x)
 		head_host_free(x);
 }
 
-/* Ends links of hosts that have been no members for a lease, and that do not wait for this head.
- * Returns how many others there are. */
-static int head_forget_unjoined(struct head *h)
-{
-	int n = 0;
-
-	for (struct head_host *x = LIST_FIRST(&h->unjoined), *next; x; x = next) {
-		next = LIST_NEXT(x, entry);
-		if (x->join)
-			continue;
-		if (hosts_now_ms() - x->since_ms > h->leases.lease_ms)
-			head_host_free(x);
-		else
-			n++;
-	}
-	return n;
-}
-
-int head_accept_link(void *arg, struct link *l, struct error *err)
-{
-	struct head *h = arg;
-	struct head_host *x;
-
-	if (head_forget_unjoined(h) >= HOSTS_UNJOINED)
-		return error_field(err, -EBUSY, "rendezvous.endpoints",
-			"%d hosts that have not joined are linked already", HOSTS_UNJOINED);
-	x = calloc(1, sizeof(*x));
-	if (!x)
-		return error_set(err, -ENOMEM, "out of memory");
-	x->since_ms = hosts_now_ms();
-	x->head = h;
-	x->number = -1;
-	x->link = l;
-	head_host_calls_open(x);
-	LIST_INSERT_HEAD(&h->unjoined, x, entry);
-	link_accept(l, &head_link_events, x);
-	return 0;
-}
-
-void head_link_refused(void *arg, const struct error *why)
-{
-	log_warning("a connection was refused: %s", why->text);
-}
-
-void head_last_word(void *arg, struct link *l)
-{
-	struct head *h = arg;
-
-	for (int i = 0; i < h->n_members; i++) {
-		if (!h->members[i] || h->members[i]->link != l)
-			continue;
-		log_warning("the agent of host %s has ended", head_host_name(h, i));
-		head_note_change(h, head_host_name(h, i), "was lost");
-		if (!round_hear(h->round, i, HOST_EV_LOST, 0, hosts_now_ms()))
-			head_carry_out(h);
-		return;
-	}
-}
-
 void head_note_change(struct head *h, const char *name, const char *what)
 {
 	snprintf(h->change, sizeof(h->change), "host %.64s %.240s", name, what);
@@ -385,31 +326,6 @@ static int hear_ask(struct head_host *x, const json_t *p, struct error *err)
 	return 0;
 }
 
-static int hear_notice(struct head_host *x, const json_t *p, struct error *err)
-{
-	head_host_noticed(x, p);
-	return 0;
-}
-
-static int hear_hang(struct head_host *x, const json_t *p, struct error *err)
-{
-	if ((uint64_t)json_get_int(p, "round", 0) != round_number(x->head->round))
-		return 0;
-	head_worker_hangs(x, json_get_string(p, "why", ""));
-	return 0;
-}
-
-static int hear_saved(struct head_host *x, const json_t *p, struct error *err)
-{
-	head_host_saved(x, json_get_int(p, "number", 0));
-	return 0;
-}
-
-static int hear_deputy(struct head_host *x, const json_t *p, struct error *err)
-{
-	return head_hear_deputy(x, json_get_string(p, "address", ""), err);
-}
-
 static int hear_renewed(struct head_host *x, const json_t *p, struct error *err)
 {
 	if (x->head->hosts->lead)
@@ -445,10 +361,10 @@ static const struct {
 	{ "Report", true, hear_report },
 	{ "Gone", true, hear_gone },
 	{ "Ask", true, hear_ask },
-	{ "Notice", true, hear_notice },
-	{ "Hang", true, hear_hang },
-	{ "Saved", true, hear_saved },
-	{ "Deputy", true, hear_deputy },
+	{ "Notice", true, head_hear_notice },
+	{ "Hang", true, head_hear_hang },
+	{ "Saved", true, head_hear_saved },
+	{ "Deputy", true, head_hear_deputy },
 	{ "Recorded", true, head_hear_recorded },
 	{ "Renewed", true, hear_renewed },
 	{ "Leave", true, hear_leave },
@@ -508,8 +424,68 @@ static void head_on_beat(void *arg, const struct link_beat *beat)
 		lease_came(&h->leases, &x->lease, (uint64_t)beat->came_boot_us / 1000);
 }
 
-const struct link_events head_link_events = {
+static const struct link_events head_link_events = {
 	.message = head_hear,
 	.state = head_on_state,
 	.beat = head_on_beat,
 };
+
+/* Ends links of hosts that have been no members for a lease, and that do not wait for this head.
+ * Returns how many others there are. */
+static int head_forget_unjoined(struct head *h)
+{
+	int n = 0;
+
+	for (struct head_host *x = LIST_FIRST(&h->unjoined), *next; x; x = next) {
+		next = LIST_NEXT(x, entry);
+		if (x->join)
+			continue;
+		if (hosts_now_ms() - x->since_ms > h->leases.lease_ms)
+			head_host_free(x);
+		else
+			n++;
+	}
+	return n;
+}
+
+int head_accept_link(void *arg, struct link *l, struct error *err)
+{
+	struct head *h = arg;
+	struct head_host *x;
+
+	if (head_forget_unjoined(h) >= HOSTS_UNJOINED)
+		return error_field(err, -EBUSY, "rendezvous.endpoints",
+			"%d hosts that have not joined are linked already", HOSTS_UNJOINED);
+	x = calloc(1, sizeof(*x));
+	if (!x)
+		return error_set(err, -ENOMEM, "out of memory");
+	x->since_ms = hosts_now_ms();
+	x->head = h;
+	x->number = -1;
+	x->link = l;
+	head_host_calls_open(x);
+	LIST_INSERT_HEAD(&h->unjoined, x, entry);
+	link_accept(l, &head_link_events, x);
+	return 0;
+}
+
+void head_link_refused(void *arg, const struct error *why)
+{
+	log_warning("a connection was refused: %s", why->text);
+}
+
+void head_last_word(void *arg, struct link *l)
+{
+	struct head *h = arg;
+
+	struct head_host *x = NULL;
+
+	while ((x = head_next_member(h, x)) && x->link != l)
+		;
+	if (!x)
+		return;
+	log_warning("the agent of host %s has ended", head_host_name(h, x->number));
+	head_note_change(h, head_host_name(h, x->number), "was lost");
+	if (!round_hear(h->round, x->number, HOST_EV_LOST, 0, hosts_now_ms()))
+		head_carry_out(h);
+}

@@ -345,10 +345,10 @@ static bool logs_concern(const struct group_logs *g, const struct round_host *ho
 static void logs_ask_all(struct group_logs *g, bool present)
 {
 	struct head *h = g->head;
+	struct head_host *x = NULL;
 
-	for (int i = 0; i < h->n_members; i++) {
-		struct head_host *x = h->members[i];
-		const struct round_host *host = x ? round_host(h->round, i) : NULL;
+	while ((x = head_next_member(h, x))) {
+		const struct round_host *host = round_host(h->round, x->number);
 
 		if (host && x->link && (!present || logs_concern(g, host)))
 			logs_ask(g, x, false);
@@ -436,14 +436,16 @@ void head_logs_begin(struct head *h, const struct head_host *only)
 {
 	struct group_logs *g;
 
-	LIST_FOREACH (g, &h->logs, entry)
-		for (int i = 0; i < h->n_members && g->follow; i++) {
-			struct head_host *x = h->members[i];
-			const struct round_host *host = x ? round_host(h->round, i) : NULL;
+	LIST_FOREACH (g, &h->logs, entry) {
+		struct head_host *x = NULL;
+
+		while (g->follow && (x = head_next_member(h, x))) {
+			const struct round_host *host = round_host(h->round, x->number);
 
 			if (host && x->link && host->state == HOST_STARTING && (!only || x == only))
 				logs_ask(g, x, true);
 		}
+	}
 }
 
 void head_logs_cut(struct head *h)

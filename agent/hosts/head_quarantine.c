@@ -32,9 +32,7 @@ static void quarantine_note_fault(struct head *h, const char *name, const char *
 	if (!until)
 		return;
 	duration_format(time_ms, text);
-	log_warning("host %s is in quarantine for %s: %s, the last of %d times within %s", name,
-		text, what, h->spec->rendezvous.quarantine_max, text);
-	events_add(supervisor_events(h->hosts->sv), "host-quarantined", h->attempt, -1,
+	head_event(h, LOG_WARNING, "host-quarantined", h->attempt,
 		json_pack("{s:s, s:I}", "host", name, "until_us",
 			(json_int_t)(loop_real_us() + (until - now) * 1000)),
 		"host %s is in quarantine for %s: %s, the last of %d times within %s", name, text,
@@ -79,9 +77,8 @@ int head_let_back(struct head *h, const char *name, const char *why, struct erro
 {
 	if (!quarantine_forget(&h->quarantine, name, hosts_now_ms()))
 		return error_set(err, -EINVAL, "host %.64s is not in quarantine", name);
-	log_notice("host %.64s is %.200s", name, why);
-	events_add(supervisor_events(h->hosts->sv), "host-let-back", h->attempt, -1,
-		json_pack("{s:s}", "host", name), "host %.64s is %.200s", name, why);
+	head_event(h, LOG_NOTICE, "host-let-back", h->attempt, json_pack("{s:s}", "host", name),
+		"host %.64s is %.200s", name, why);
 	quarantine_tell_rounds(h, name, 0);
 	round_time(h->round, hosts_now_ms());
 	head_carry_out(h);

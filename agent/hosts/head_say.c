@@ -10,43 +10,36 @@
 
 /* What the head sends to members. */
 
-void head_say(struct head_host *x, const char *method, json_t *body)
+static void say_check(const struct head_host *x, const char *method, int r)
 {
-	int r = body ? 0 : -ENOMEM;
-
-	if (!x->link) {
-		json_decref(body);
-		return;
-	}
-	if (!r)
-		r = link_send(x->link, method, body);
 	if (r < 0 && r != -ECONNRESET)
 		log_error("%s cannot be sent to host %s: %s", method,
 			head_host_name(x->head, x->number), strerror(-r));
+}
+
+void head_say(struct head_host *x, const char *method, json_t *body)
+{
+	if (x->link)
+		say_check(x, method, body ? link_send(x->link, method, body) : -ENOMEM);
+	else
+		json_decref(body);
 }
 
 void head_say_all(struct head *h, const char *method, const char *body, size_t len)
 {
-	for (int i = 0; i < h->n_members; i++) {
-		struct head_host *x = h->members[i];
+	struct head_host *x = NULL;
 
-		if (x && x->link && !head_is_own(h, x) &&
+	while ((x = head_next_member(h, x)))
+		if (x->link && !head_is_own(h, x) &&
 			link_send_text(x->link, method, body, len) == -ENOMEM)
 			log_error("out of memory: a host gets no %s", method);
-	}
 }
 
 static void say_text(struct head_host *x, const char *method, const char *text)
 {
-	int r = text ? 0 : -ENOMEM;
-
-	if (!x->link)
-		return;
-	if (!r)
-		r = link_send_text(x->link, method, text, strlen(text));
-	if (r < 0 && r != -ECONNRESET)
-		log_error("%s cannot be sent to host %s: %s", method,
-			head_host_name(x->head, x->number), strerror(-r));
+	if (x->link)
+		say_check(x, method,
+			text ? link_send_text(x->link, method, text, strlen(text)) : -ENOMEM);
 }
 
 void head_texts_fini(struct head_texts *t)
@@ -84,12 +77,11 @@ static char *say_start_text(const struct head *h)
 	const struct spec_rendezvous *z = &h->spec->rendezvous;
 	uint64_t round = round_number(h->round);
 	_cleanup_json_ json_t *body = NULL, *cluster = json_array();
-	const struct head_host *master = NULL;
+	const struct head_host *master = NULL, *x = NULL;
 	const char *addr = NULL;
 
-	for (int i = 0; i < h->n_members; i++) {
-		const struct head_host *x = h->members[i];
-		const struct round_host *host = x ? round_host(h->round, i) : NULL;
+	while ((x = head_next_member(h, x))) {
+		const struct round_host *host = round_host(h->round, x->number);
 
 		if (!host || host->round != round)
 			continue;
@@ -114,11 +106,12 @@ void head_say_start(struct head *h, struct head_host *x)
 
 void head_say_start_all(struct head *h)
 {
+	struct head_host *x = NULL;
+
 	free(h->start);
 	h->start = say_start_text(h);
-	for (int i = 0; i < h->n_members; i++) {
-		struct head_host *x = h->members[i];
-		const struct round_host *host = x ? round_host(h->round, i) : NULL;
+	while ((x = head_next_member(h, x))) {
+		const struct round_host *host = round_host(h->round, x->number);
 
 		if (host && host->state == HOST_STARTING)
 			head_say_start(h, x);

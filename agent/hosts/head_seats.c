@@ -26,8 +26,7 @@ static void seats_event(struct head *h, const char *event, const char *host, int
 	char ranks[48];
 
 	seats_ranks(first_rank, n, ranks, sizeof(ranks));
-	log_notice("host %s %s %s%s", host, how, ranks, what);
-	events_add(supervisor_events(h->hosts->sv), event, h->attempt - 1, -1,
+	head_event(h, LOG_NOTICE, event, h->attempt - 1,
 		json_pack("{s:s, s:i, s:i}", "host", host, "first_rank", first_rank, "workers", n),
 		"host %s %s %s%s", host, how, ranks, what);
 }

@@ -13,18 +13,14 @@
  * left of the round of the head before. Where no store elects the head, nothing here does anything.
  */
 
-static struct lead *tenure_lead(const struct head *h)
-{
-	return h->hosts->lead;
-}
-
 uint64_t head_acked_ms(const struct head *h)
 {
+	const struct head_host *x = NULL;
 	uint64_t acked = h->gone_acked_ms;
 
-	for (int i = 0; i < h->n_members; i++)
-		if (h->members[i] && h->members[i]->recorded && h->members[i]->acked_ms < acked)
-			acked = h->members[i]->acked_ms;
+	while ((x = head_next_member(h, x)))
+		if (x->recorded && x->acked_ms < acked)
+			acked = x->acked_ms;
 	return acked;
 }
 
@@ -43,26 +39,26 @@ bool head_may_have_workers(const struct head *h, const struct round_host *host)
 
 static bool tenure_takes_part(const struct head *h, const struct head_host *x)
 {
-	const struct round_host *host = x ? round_host(h->round, x->number) : NULL;
+	const struct round_host *host = round_host(h->round, x->number);
 
 	return host && head_may_have_workers(h, host);
 }
 
 bool head_is_recorded(const struct head *h)
 {
-	for (int i = 0; i < h->n_members; i++)
-		if (tenure_takes_part(h, h->members[i]) && !h->members[i]->known)
+	const struct head_host *x = NULL;
+
+	while ((x = head_next_member(h, x)))
+		if (tenure_takes_part(h, x) && !x->known)
 			return false;
 	return true;
 }
 
 void head_recording(struct head *h)
 {
-	for (int i = 0; i < h->n_members; i++) {
-		struct head_host *x = h->members[i];
+	struct head_host *x = NULL;
 
-		if (!x)
-			continue;
+	while ((x = head_next_member(h, x))) {
 		x->recording = tenure_takes_part(h, x);
 		x->recorded |= x->recording;
 		x->known &= x->recording; /* etcd may have this round by the next one */
@@ -71,37 +67,37 @@ void head_recording(struct head *h)
 
 void head_recorded(struct head *h, uint64_t round, bool written)
 {
+	struct head_host *x = NULL;
+
 	if (written) { /* just these hosts stand there now */
 		h->gone_acked_ms = TENURE_NEVER;
-		for (int i = 0; i < h->n_members; i++)
-			if (h->members[i])
-				h->members[i]->recorded = h->members[i]->known =
-					h->members[i]->recording;
+		while ((x = head_next_member(h, x)))
+			x->recorded = x->known = x->recording;
 	}
 	/* In a round that runs, only the newest record counts. */
 	if (!written && round_state(h->round) != ROUND_RECORDING)
 		return;
 	round_recorded(h->round, round, hosts_now_ms());
 	head_carry_out(h);
-	lead_arm(tenure_lead(h));
+	lead_arm(h->hosts->lead);
 }
 
 /* --- hosts that wait to be let in ------------------------------------------------------------- */
 
 void head_drop_unrecorded(struct head *h)
 {
+	struct head_host *x = NULL;
 	int known = 0;
 
 	if (round_state(h->round) != ROUND_RECORDING || head_is_recorded(h))
 		return;
-	for (int i = 0; i < h->n_members; i++)
-		known += tenure_takes_part(h, h->members[i]) && h->members[i]->known;
+	while ((x = head_next_member(h, x)))
+		known += tenure_takes_part(h, x) && x->known;
 	if (known < h->spec->rendezvous.nodes_min)
 		return;
 	for (int i = 0; i < h->n_members; i++) {
-		struct head_host *x = h->members[i];
-
-		if (!tenure_takes_part(h, x) || x->known)
+		x = h->members[i];
+		if (!x || !tenure_takes_part(h, x) || x->known)
 			continue;
 		log_notice("host %s does not get in while etcd is away", head_host_name(h, i));
 		h->turning_away = true;
@@ -124,16 +120,17 @@ bool head_is_alone(const struct head *h)
 
 bool head_has_enough(const struct head *h)
 {
+	const struct head_host *x = NULL;
 	int n = 0;
 
-	for (int i = 0; i < h->n_members; i++)
-		n += h->members[i] != NULL;
+	while ((x = head_next_member(h, x)))
+		n++;
 	return n >= h->spec->rendezvous.nodes_min;
 }
 
 bool head_may_admit(const struct head *h)
 {
-	const struct lead *l = tenure_lead(h);
+	const struct lead *l = h->hosts->lead;
 
 	/* Where etcd cannot be told of a round, another one with more hosts cannot begin. */
 	return !l || (l->loaded && lead_confirmed(l) && !l->record && !l->writing);
@@ -147,9 +144,9 @@ static struct head_host *tenure_waiting(const struct head *h)
 	LIST_FOREACH (x, &h->unjoined, entry)
 		if (x->join)
 			return x;
-	for (int i = 0; i < h->n_members; i++) /* those that join again */
-		if (h->members[i] && h->members[i]->join && h->members[i]->link)
-			return h->members[i];
+	while ((x = head_next_member(h, x))) /* those that join again */
+		if (x->join && x->link)
+			return x;
 	return NULL;
 }
 
@@ -209,8 +206,8 @@ void head_note_last_answer(struct head *h, const char *run, int64_t answered_ms)
 	const struct round_host *host = round_host_of_run(h->round, run);
 	uint64_t now = hosts_now_ms();
 
-	if (tenure_lead(h) && host && host->state == HOST_MISSING)
-		tenure_past_heard(&tenure_lead(h)->past,
+	if (h->hosts->lead && host && host->state == HOST_MISSING)
+		tenure_past_heard(&h->hosts->lead->past,
 			answered_ms > 0 && (uint64_t)answered_ms < now ? now - (uint64_t)answered_ms
 								       : now);
 }
@@ -221,18 +218,18 @@ uint64_t head_missing_ms(const struct head *h)
 	bool old_too = old && old->state == HOST_MISSING;
 	uint64_t due = UINT64_MAX;
 
-	if (!tenure_lead(h) || h != h->hosts->head)
+	if (!h->hosts->lead || h != h->hosts->head)
 		return due; /* a candidate knows nothing yet */
 	if (round_count(h->round, HOST_MISSING) > old_too)
-		due = tenure_past_gone_ms(&tenure_lead(h)->past, false);
-	if (old_too && tenure_past_gone_ms(&tenure_lead(h)->past, true) < due)
-		due = tenure_past_gone_ms(&tenure_lead(h)->past, true);
+		due = tenure_past_gone_ms(&h->hosts->lead->past, false);
+	if (old_too && tenure_past_gone_ms(&h->hosts->lead->past, true) < due)
+		due = tenure_past_gone_ms(&h->hosts->lead->past, true);
 	return due;
 }
 
 bool head_warn_missing(struct head *h)
 {
-	const struct tenure_past *past = &tenure_lead(h)->past;
+	const struct tenure_past *past = &h->hosts->lead->past;
 	uint64_t now = hosts_now_ms(), gone = tenure_past_gone_ms(past, false);
 	int n = round_count(h->round, HOST_MISSING);
 	char text[DURATION_TEXT_MAX];
@@ -272,7 +269,7 @@ void head_drop_missing(struct head *h)
 		int number = host->number;
 
 		if (host->state != HOST_MISSING ||
-			tenure_past_gone_ms(&tenure_lead(h)->past, number + 1 == h->old_head) > now)
+			tenure_past_gone_ms(&h->hosts->lead->past, number + 1 == h->old_head) > now)
 			continue;
 		log_notice("host %s of the last round has not come: its workers are dead by now",
 			host->name);

@@ -25,7 +25,8 @@ enum {
 static void lead_look(struct lead *l);
 static void lead_post_found(struct lead *l);
 
-bool lead_wants_to_lead(const struct lead *l)
+/* Whether this host wants to lead, at all. */
+static bool lead_wants_to_lead(const struct lead *l)
 {
 	return !l->hosts->spec->rendezvous.never_leads && hosts_now_ms() >= l->yields_ms &&
 	       !l->hosts->leave_asked && !l->hosts->stop_asked && !l->hosts->member->leaving &&
@@ -37,16 +38,7 @@ static bool lead_is_settled(const struct lead *l)
 {
 	const struct member *m = l->hosts->member;
 
-	return m->linked && m->state != MEMBER_AWAY && m->state != MEMBER_JOINING &&
-	       m->state != MEMBER_FENCED;
-}
-
-/* Whether this host is in no group, and no worker lives here. */
-static bool lead_is_away(const struct lead *l)
-{
-	enum member_state state = l->hosts->member->state;
-
-	return state == MEMBER_AWAY || state == MEMBER_JOINING;
+	return m->linked && !member_is_away(m) && m->state != MEMBER_FENCED;
 }
 
 /* --- looking ---------------------------------------------------------------------------------- */
@@ -59,7 +51,7 @@ static bool look_is_late(struct lead *l)
 	struct member *m = l->hosts->member;
 	char text[1100], who[400] = "no host leads";
 
-	if (m->linked || !lead_is_away(l) || hosts_now_ms() - l->since_ms < limit)
+	if (m->linked || !member_is_away(l->hosts->member) || hosts_now_ms() - l->since_ms < limit)
 		return false;
 	if (leads)
 		snprintf(who, sizeof(who), "host %.64s does not answer at %.200s, and leads",
@@ -101,7 +93,8 @@ static bool look_ended(struct lead *l)
 	struct member *m = l->hosts->member;
 	const json_t *verdict = l->seen[LEAD_END].value;
 
-	if (!verdict || l->seen[LEAD_END].revision == l->old_end || !lead_is_away(l))
+	if (!verdict || l->seen[LEAD_END].revision == l->old_end ||
+		!member_is_away(l->hosts->member))
 		return false;
 	m->state = MEMBER_OVER;
 	supervisor_take_verdict(m->sv, verdict, false);
@@ -137,7 +130,7 @@ static void look_pause(struct lead *l)
 	uint64_t late = l->since_ms + (uint64_t)l->hosts->spec->rendezvous.join_timeout_ms;
 	uint64_t now = hosts_now_ms();
 
-	if (l->hosts->member->linked || !lead_is_away(l))
+	if (l->hosts->member->linked || !member_is_away(l->hosts->member))
 		loop_timer_disarm(l->retry);
 	else
 		loop_timer_arm(l->retry, late > now ? late - now : 0);

@@ -166,8 +166,6 @@ void lead_unlinked(struct lead *l);
 void lead_workers_gone(struct lead *l);
 /* The guard of the head's host: its agent and its workers are dead. */
 void lead_head_died(struct lead *l);
-/* Whether this host wants to lead, at all. */
-bool lead_wants_to_lead(const struct lead *l);
 
 /* lead.c, for lead_keep.c: this host leads no more. */
 void lead_lost(struct lead *l, const char *why);
@@ -212,8 +210,6 @@ _must_check_ int lead_keep_timers(struct lead *l);
 void lead_keep_free(struct lead *l);
 /* Whether etcd confirms to this host that it leads: other hosts may be let in. */
 bool lead_confirmed(const struct lead *l);
-/* The time in ms of CLOCK_BOOTTIME from which on this host leads no more, unless it hears more. */
-uint64_t lead_until_ms(const struct lead *l);
 /* Steps down where that time has come. Returns whether this host leads yet. */
 bool lead_holds(struct lead *l);
 /* Members have acknowledged more, or have gone: moves the timer that ends this host's lead. */

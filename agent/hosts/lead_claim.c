@@ -555,7 +555,7 @@ static void watch_event(struct lead *l, const struct etcd_event *e)
 		l->gone = e->entry.mod_revision;
 		if (!l->regains)
 			lead_regain(l);
-	} else if (!e->deleted && lead_entry_read(&lead, &put) == 0 && !regain_is_own(l, &lead)) {
+	} else if (lead_entry_read(&lead, &put) == 0 && !regain_is_own(l, &lead)) {
 		regain_lost(l);
 	}
 	lead_entry_fini(&lead);

@@ -37,11 +37,6 @@ void lead_kept(struct lead *l, uint64_t sent_ms, int64_t ttl_s)
 	l->reached_ms = l->tenure.kept_ms;
 }
 
-uint64_t lead_until_ms(const struct lead *l)
-{
-	return l->until_ms;
-}
-
 /* --- how long this host leads ----------------------------------------------------------------- */
 
 bool lead_holds(struct lead *l)

@@ -175,7 +175,7 @@ bool lead_keys_flush(struct lead *l)
 {
 	if (l->batch || l->reading)
 		return true;
-	if (!l->dirty || !json_object_size(l->dirty))
+	if (!json_object_size(l->dirty))
 		return false;
 	l->batch = calloc(1, sizeof(*l->batch));
 	if (l->batch)

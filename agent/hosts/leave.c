@@ -145,18 +145,18 @@ int head_drain(struct head *h, const char *name, const char *why, struct error *
 	return 0;
 }
 
-void hosts_hear_reply(struct hosts *h, const json_t *p)
+int member_hear_reply(struct member *m, const json_t *p, struct error *unused)
 {
 	int64_t number = json_get_int(p, "number", 0);
 	const char *why = json_get_string(p, "why", NULL);
 	struct error err = { 0 };
 	struct drain_call *d;
 
-	LIST_FOREACH (d, &h->drains, link)
+	LIST_FOREACH (d, &m->hosts->drains, link)
 		if (d->number == number)
 			break;
 	if (!d)
-		return;
+		return 0;
 	if (why)
 		error_set(&err, json_get_bool(p, "unknown", false) ? -ENOENT : -EBUSY, "%s", why);
 	if (d->call && why)
@@ -166,6 +166,7 @@ void hosts_hear_reply(struct hosts *h, const json_t *p)
 	LIST_REMOVE(d, link);
 	free(d->host);
 	free(d);
+	return 0;
 }
 
 void hosts_fail_drains(struct hosts *h)
@@ -219,8 +220,7 @@ int hosts_method_drain(struct varlink_call *call, json_t *p, void *arg)
 		return 0;
 	snprintf(why, sizeof(why), "%s on request of user %s on %.64s",
 		undo ? "let back" : "drained", caller_name(call, p, caller), supervisor_host(sv));
-	if (!h->head && h->member->linked && h->member->state != MEMBER_AWAY &&
-		h->member->state != MEMBER_JOINING)
+	if (!h->head && h->member->linked && !member_is_away(h->member))
 		return drain_ask(h, call, name, why, undo);
 	if (!h->head)
 		r = error_set(&err, -ENOTCONN, "there is no link to the host that leads the group");

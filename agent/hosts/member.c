@@ -143,8 +143,8 @@ void member_fence(const struct member *m)
 	const struct lease_member *l = &m->lease;
 	uint64_t deadline = l->deadline_ms;
 
-	if (m->hosts->head && m->hosts->lead && lead_until_ms(m->hosts->lead) < deadline)
-		deadline = lead_until_ms(m->hosts->lead);
+	if (m->hosts->head && m->hosts->lead && m->hosts->lead->until_ms < deadline)
+		deadline = m->hosts->lead->until_ms;
 	guard_fence(member_has_workers(m->state) && deadline != UINT64_MAX
 			    ? deadline + l->lease_ms / 20
 			    : 0);
@@ -177,12 +177,19 @@ void member_post(struct member *m, enum member_event event)
 	}
 }
 
+bool member_is_away(const struct member *m)
+{
+	return m->state == MEMBER_AWAY || m->state == MEMBER_JOINING;
+}
+
+bool member_is_admitted(const struct member *m)
+{
+	return !member_is_away(m) && m->state != MEMBER_FENCED && m->state != MEMBER_OVER;
+}
+
 bool member_lease_holds(struct member *m)
 {
-	bool member = m->state != MEMBER_AWAY && m->state != MEMBER_JOINING &&
-		      m->state != MEMBER_FENCED && m->state != MEMBER_OVER;
-
-	if (!member || lease_holds(&m->lease, hosts_now_ms()))
+	if (!member_is_admitted(m) || lease_holds(&m->lease, hosts_now_ms()))
 		return true;
 	log_warning("the head has not answered for %" PRIu64 " ms: the lease of this host is over",
 		m->lease.lease_ms - m->lease.lease_ms / 10);
@@ -250,8 +257,7 @@ static void member_on_beat(void *arg, const struct link_beat *beat)
 	struct member *m = arg;
 	uint64_t sent = (uint64_t)beat->sent_boot_us / 1000;
 
-	if (m->state == MEMBER_AWAY || m->state == MEMBER_JOINING || m->state == MEMBER_OVER ||
-		sent < m->lease.sent_ms)
+	if (member_is_away(m) || m->state == MEMBER_OVER || sent < m->lease.sent_ms)
 		return;
 	m->clock = *beat;
 	m->answered_ms = hosts_now_ms();
@@ -295,7 +301,7 @@ static void member_link_ended(struct member *m, const struct error *why, bool fo
 			member_post(m, MEMBER_EV_LOST);
 		return;
 	}
-	if (m->state != MEMBER_AWAY && m->state != MEMBER_JOINING) {
+	if (!member_is_away(m)) {
 		log_warning("the link to the head has ended: %s", why->text);
 		if (why->code != -ETIMEDOUT) /* one side has broken the protocol */
 			snprintf(m->refused, sizeof(m->refused), "%.500s", why->text);

@@ -190,7 +190,7 @@ static int hear_end(struct member *m, const json_t *p, struct error *err)
 {
 	const json_t *verdict = json_get_object(p, "verdict");
 
-	if (m->state == MEMBER_AWAY || m->state == MEMBER_JOINING || m->state == MEMBER_OVER)
+	if (member_is_away(m) || m->state == MEMBER_OVER)
 		return 0;
 	m->awaits_streams = verdict;
 	member_post(m, MEMBER_EV_END);
@@ -220,24 +220,6 @@ static int hear_all_saved(struct member *m, const json_t *p, struct error *err)
 	json_array_foreach (json_get_array(p, "missing"), i, one)
 		log_warning("host %.64s has not saved its workers in time", json_string_value(one));
 	FEATURES_CALL(m->sv, hosts_saved, m->sv);
-	return 0;
-}
-
-static int hear_reply(struct member *m, const json_t *p, struct error *err)
-{
-	hosts_hear_reply(m->hosts, p);
-	return 0;
-}
-
-static int hear_deputize(struct member *m, const json_t *p, struct error *err)
-{
-	deputy_hear(m->hosts, json_get_string(p, "word", ""));
-	return 0;
-}
-
-static int hear_records(struct member *m, const json_t *p, struct error *err)
-{
-	member_hear_records(m, p);
 	return 0;
 }
 
@@ -272,11 +254,11 @@ static const struct {
 	{ "End", true, hear_end },
 	{ "Save", true, hear_save },
 	{ "AllSaved", true, hear_all_saved },
-	{ "Reply", false, hear_reply },
+	{ "Reply", false, member_hear_reply },
 	{ "Drain", true, hear_drain },
-	{ "Deputize", true, hear_deputize },
+	{ "Deputize", true, member_hear_deputize },
 	{ "Renew", false, hear_renew },
-	{ "Records", false, hear_records },
+	{ "Records", false, member_hear_records },
 };
 
 /* About workers, not about this host: relay.c. */

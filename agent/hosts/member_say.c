@@ -15,14 +15,13 @@
 
 static void member_say(struct member *m, const char *method, json_t *body)
 {
-	int r = body ? 0 : -ENOMEM;
+	int r;
 
 	if (!m->link) {
 		json_decref(body);
 		return;
 	}
-	if (!r)
-		r = link_send(m->link, method, body);
+	r = body ? link_send(m->link, method, body) : -ENOMEM;
 	if (r < 0 && r != -ECONNRESET)
 		log_error("%s cannot be sent to the head: %s", method, strerror(-r));
 }
@@ -40,7 +39,8 @@ static void say_without_port(char *text)
 	}
 }
 
-void member_address(const struct member *m, char *text)
+/* The address under which other hosts reach this one; text of SOCKET_ADDRESS_MAX bytes. */
+static void say_address(const struct member *m, char *text)
 {
 	const char *given = m->hosts->address;
 	struct sockaddr_storage own;
@@ -70,7 +70,7 @@ void member_say_join(struct member *m)
 		.answered_ms =
 			m->answered_ms ? (int64_t)(hosts_now_ms() - m->answered_ms) : SPEC_UNSET };
 
-	member_address(m, address);
+	say_address(m, address);
 	member_say(m, "Join", message_join(&j));
 }
 
@@ -78,7 +78,7 @@ void member_say_prepared(struct member *m)
 {
 	char address[SOCKET_ADDRESS_MAX];
 
-	member_address(m, address);
+	say_address(m, address);
 	member_say(m, "Prepared",
 		message_prepared(m->round,
 			m->seat.addresses ? supervisor_addresses(m->sv, address) : NULL,

@@ -24,8 +24,7 @@ static const char operators_no_link[] = "there is no link to the host that leads
 /* Whether this host is a member whose head can be asked. */
 static bool operators_linked(const struct member *m)
 {
-	return m->linked && m->state != MEMBER_AWAY && m->state != MEMBER_JOINING &&
-	       m->state != MEMBER_FENCED && m->state != MEMBER_OVER;
+	return m->linked && member_is_admitted(m);
 }
 
 static void operators_stream_over(void *arg)

@@ -125,6 +125,10 @@ void member_post(struct member *m, enum member_event event);
 void member_leave_head(struct member *m);
 /* Tells the guard until when workers may live here. */
 void member_fence(const struct member *m);
+/* Whether this host is in no group, and no worker lives here. */
+bool member_is_away(const struct member *m);
+/* Whether a head has let this host in, and its lease is not known to be over. */
+bool member_is_admitted(const struct member *m);
 /* The lease is looked at before an order is posted: where it is over, this posts LOST. */
 bool member_lease_holds(struct member *m);
 /* An answer of the head has made the lease longer. */
@@ -163,8 +167,6 @@ void member_say_saved(struct member *m, int64_t number);
 /* Asks the head to have that host leave, or to let it back: its Reply has the number. */
 void member_say_drain(
 	struct member *m, const char *host, int64_t number, const char *why, bool undo);
-/* The address under which other hosts reach this one; text of 64 bytes. */
-void member_address(const struct member *m, char *text);
 
 /* member_hear.c */
 int member_hear(void *arg, const char *method, json_t *p, struct error *err);
@@ -264,11 +266,10 @@ struct head {
 	struct loop_timer *leader_timer;
 	LIST_HEAD(, group_logs) logs;
 	LIST_HEAD(, head_call_all) calls_all;
-	struct loop_timer *save_timer; /* armed while hosts save the state of workers */
-	int64_t saves;		       /* the number of the last time */
-	uint64_t save_round;	       /* ... and its round */
-	bool on_notice;		       /* in the present round */
-	bool saving;		       /* ... whose workers save for a host that has come */
+	struct loop_timer *save_timer;		 /* armed while hosts save the state of workers */
+	int64_t saves;				 /* the number of the last time */
+	uint64_t save_round;			 /* ... and its round */
+	bool on_notice;				 /* in the present round */
 	char notice_text[SUPERVISOR_REASON_MAX]; /* how it ended */
 };
 
@@ -276,6 +277,11 @@ struct head {
 int head_new(struct hosts *hosts, const struct link_addresses *addresses, const json_t *state,
 	struct head **ret, struct error *err);
 struct head *head_free(struct head *h);
+/* Logs that text, and adds it as an event of that attempt; takes data, which may be NULL. */
+void head_event(struct head *h, int level, const char *event, int attempt, json_t *data,
+	const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+/* The member with the next number; NULL after the last: (h, NULL) is the first. */
+struct head_host *head_next_member(const struct head *h, const struct head_host *x);
 /* Carries out what the round module has ordered. */
 void head_carry_out(struct head *h);
 /* Ends the group: a final state, its goal, and the text that becomes the verdict's. Returns false
@@ -360,7 +366,6 @@ void head_say_reply(struct head_host *x, int64_t number, const struct error *why
 /* head_hear.c */
 /* What happened to a member: "has joined". */
 void head_note_change(struct head *h, const char *name, const char *what);
-extern const struct link_events head_link_events;
 int head_hear_join(struct head_host *x, const json_t *p, struct error *err);
 int head_accept_link(void *arg, struct link *l, struct error *err);
 void head_last_word(void *arg, struct link *l);
@@ -382,8 +387,8 @@ void head_worker_failed(struct head *h, struct head_host *x, const json_t *failu
 bool head_stop(struct head *h, int64_t timeout_ms, const char *why);
 /* Has all workers save at one step, after which another round begins with who has come. */
 void head_checkpoint(struct head *h);
-/* A host has a notice of preemption. */
-void head_host_noticed(struct head_host *x, const json_t *notice);
+/* Notice of a member. */
+int head_hear_notice(struct head_host *x, const json_t *notice, struct error *err);
 /* A round stops for another reason while hosts have a notice: they leave, too. */
 void head_release_later(struct head *h);
 void head_release_now(void *arg);
@@ -436,21 +441,21 @@ int head_dump(struct head *h, struct varlink_call *call, const json_t *p);
 bool head_is_of_own_workers(const struct head_host *x, const json_t *list);
 
 /* head_hang.c */
-/* A worker of that host hangs. */
-void head_worker_hangs(struct head_host *asker, const char *why);
-/* A host has saved its workers. */
-void head_host_saved(struct head_host *x, int64_t number);
+/* Hang of a member: one of its workers hangs. */
+int head_hear_hang(struct head_host *asker, const json_t *p, struct error *err);
+/* Saved of a member: the state of its workers is saved. */
+int head_hear_saved(struct head_host *x, const json_t *p, struct error *err);
 /* Call it when a host is gone. */
 void head_check_saved(struct head *h);
 void head_saves_late(void *arg);
 
 /* deputy.c */
-/* The head wants this host to listen for the last word of its guard. */
-void deputy_hear(struct hosts *h, const char *word);
+/* Deputize of the head: this host listens for the last word of the head's guard. */
+int member_hear_deputize(struct member *m, const json_t *p, struct error *unused);
 /* The round that begins may have another one. */
 void head_choose_deputy(struct head *h);
-/* A member listens there. */
-int head_hear_deputy(struct head_host *x, const char *address, struct error *err);
+/* Deputy of a member, which listens at that address. */
+int head_hear_deputy(struct head_host *x, const json_t *p, struct error *err);
 /* This host leads from now on: features learn of it. */
 void head_tell_features(struct head *h);
 /* NULL: there is none. */
@@ -458,7 +463,7 @@ void head_set_deputy(struct head *h, struct head_host *x);
 /* Recorded of a member. */
 int head_hear_recorded(struct head_host *x, const json_t *p, struct error *err);
 /* Records of the head. */
-void member_hear_records(struct member *m, const json_t *p);
+int member_hear_records(struct member *m, const json_t *p, struct error *err);
 
 /* member_calls.c */
 _must_check_ int member_calls_open(struct member *m, struct error *err);
@@ -536,8 +541,8 @@ int hosts_method_leave(struct varlink_call *call, json_t *p, void *arg);
 int hosts_method_drain(struct varlink_call *call, json_t *p, void *arg);
 /* This host leaves the group; it does not lead. */
 void hosts_leave(struct hosts *h, const char *why);
-/* The head's Reply. */
-void hosts_hear_reply(struct hosts *h, const json_t *p);
+/* Reply of the head. */
+int member_hear_reply(struct member *m, const json_t *p, struct error *unused);
 /* The head will answer no more. */
 void hosts_fail_drains(struct hosts *h);
 /* Has the member of that name leave. -ENOENT: there is none; other errors: it cannot. */

@@ -18,8 +18,8 @@ static int uplink_send(void *arg, const char *method, const char *body, size_t l
 	struct member *m = arg;
 
 	/* No call waits for a head that this host belongs to no more. */
-	if (!m->link || m->state == MEMBER_AWAY || m->state == MEMBER_JOINING ||
-		m->state == MEMBER_FENCED || (m->state == MEMBER_OVER && !m->bye_due))
+	if (!m->link || member_is_away(m) || m->state == MEMBER_FENCED ||
+		(m->state == MEMBER_OVER && !m->bye_due))
 		return -ECONNRESET;
 	return link_send_text(m->link, method, body, len);
 }
@@ -221,10 +221,10 @@ static int relay_place(struct head *h, struct head_host *x, const struct round_h
 void head_relay_begin(struct head *h)
 {
 	int r = sharing_group_begin(h->sharing, h->attempt, round_world(h->round)->workers);
+	struct head_host *x = NULL;
 
-	for (int i = 0; i < h->n_members && !r; i++) {
-		struct head_host *x = h->members[i];
-		const struct round_host *host = x ? round_host(h->round, i) : NULL;
+	while (!r && (x = head_next_member(h, x))) {
+		const struct round_host *host = round_host(h->round, x->number);
 
 		if (host && host->state == HOST_STARTING)
 			r = relay_place(h, x, host);
