@@ -38,7 +38,7 @@ struct head_host *head_next_member(const struct head *h, const struct head_host 
 	return NULL;
 }
 
-static struct head_host *head_member(const struct head *h, int number)
+struct head_host *head_member(const struct head *h, int number)
 {
 	return number >= 0 && number < h->n_members ? h->members[number] : NULL;
 }
@@ -52,6 +52,16 @@ const char *head_host_name(const struct head *h, int number)
 		return host->name;
 	snprintf(text, sizeof(text), "host %d", number);
 	return text;
+}
+
+void head_list_name(char names[HOSTS_NAMES], const char *name)
+{
+	size_t len = strlen(names);
+
+	if (len < HOSTS_NAMES - 80)
+		snprintf(names + len, HOSTS_NAMES - len, "%s%.64s", len ? ", " : "", name);
+	else if (!strstr(names, " and others"))
+		snprintf(names + len, HOSTS_NAMES - len, " and others");
 }
 
 bool head_is_own(const struct head *h, const struct head_host *x)

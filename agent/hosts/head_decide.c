@@ -476,6 +476,11 @@ static bool decide_any_noticed(const struct head *h)
 	return false;
 }
 
+static bool decide_is_there(const struct round_host *host)
+{
+	return host->state != HOST_GONE && host->state != HOST_OUT && host->state != HOST_LEAVING;
+}
+
 /* Whether enough hosts are left without those that have a notice, and the head stays or can hand
  * the lead over. */
 static bool decide_can_release(const struct head *h)
@@ -484,11 +489,9 @@ static bool decide_can_release(const struct head *h)
 	int n = 0;
 
 	while ((host = round_next_host(h->round, host))) {
-		const struct head_host *x =
-			host->number < h->n_members ? h->members[host->number] : NULL;
+		const struct head_host *x = head_member(h, host->number);
 
-		if (!x || host->state == HOST_GONE || host->state == HOST_OUT ||
-			host->state == HOST_LEAVING)
+		if (!x || !decide_is_there(host))
 			continue;
 		if (x->noticed && !strcmp(host->agent, h->hosts->agent) &&
 			!(h->hosts->lead && lead_confirmed(h->hosts->lead)))
@@ -568,18 +571,14 @@ void head_preempted(void *arg, const char *why, bool done)
 /* Fewer than MIN hosts were there for join_timeout. */
 void head_give_up(struct head *h)
 {
-	char names[300] = "", limit[DURATION_TEXT_MAX];
+	char names[HOSTS_NAMES] = "", limit[DURATION_TEXT_MAX];
 	const struct round_host *host = NULL;
-	size_t len = 0;
 	int n = 0;
 
 	while ((host = round_next_host(h->round, host))) {
-		if (host->state == HOST_GONE || host->state == HOST_OUT ||
-			host->state == HOST_LEAVING)
+		if (!decide_is_there(host))
 			continue;
-		if (len < sizeof(names) - 80)
-			len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%.64s",
-				n ? ", " : "", host->name);
+		head_list_name(names, host->name);
 		n++;
 	}
 	snprintf(h->end_text, sizeof(h->end_text), "%d of at least %d hosts were there for %s: %s",

@@ -59,14 +59,13 @@ static int group_call_new(struct head *h, struct varlink_call *call, const char 
 /* Names hosts without an answer. */
 static void group_note_missing(json_t *answer, const struct head_answer *answers, size_t n)
 {
-	char text[300] = "";
-	size_t len = 0;
+	char names[HOSTS_NAMES] = "", text[HOSTS_NAMES + 20];
 
-	for (size_t i = 0; i < n && len < sizeof(text) - 80; i++)
+	for (size_t i = 0; i < n; i++)
 		if (!answers[i].answered)
-			len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%.64s",
-				len ? ", " : "no answer of host ", answers[i].host);
-	if (len)
+			head_list_name(names, answers[i].host);
+	snprintf(text, sizeof(text), "no answer of host %s", names);
+	if (*names)
 		json_put_note(answer, text);
 }
 

@@ -97,21 +97,13 @@ static bool drain_is_there(const struct round_host *host)
 static int drain_unknown(const struct head *h, const char *name, struct error *err)
 {
 	const struct round_host *host = NULL;
-	char names[300] = "";
-	size_t len = 0;
+	char names[HOSTS_NAMES] = "";
 
-	while ((host = round_next_host(h->round, host))) {
-		if (!drain_is_there(host))
-			continue;
-		if (len > sizeof(names) - 80) {
-			snprintf(names + len, sizeof(names) - len, " and others");
-			break;
-		}
-		len += (size_t)snprintf(
-			names + len, sizeof(names) - len, "%s%.64s", len ? ", " : "", host->name);
-	}
+	while ((host = round_next_host(h->round, host)))
+		if (drain_is_there(host))
+			head_list_name(names, host->name);
 	return error_field(err, -ENOENT, "host", "no host %.64s in the group, which has %s", name,
-		len ? names : "none");
+		*names ? names : "none");
 }
 
 int head_drain(struct head *h, const char *name, const char *why, struct error *err)

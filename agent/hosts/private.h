@@ -54,6 +54,7 @@ enum {
 	HOSTS_ADDRESS = 256, /* bytes of an address that becomes part of workers' environment */
 	HOSTS_BYE_MS = 3000, /* for the last message to the head */
 	HOSTS_UNJOINED = 64, /* links whose host is no member */
+	HOSTS_NAMES = 300,   /* bytes of a list of hosts' names */
 };
 
 struct hosts;
@@ -280,6 +281,8 @@ struct head *head_free(struct head *h);
 /* Logs that text, and adds it as an event of that attempt; takes data, which may be NULL. */
 void head_event(struct head *h, int level, const char *event, int attempt, json_t *data,
 	const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+/* The member of that number, or NULL. */
+struct head_host *head_member(const struct head *h, int number);
 /* The member with the next number; NULL after the last: (h, NULL) is the first. */
 struct head_host *head_next_member(const struct head *h, const struct head_host *x);
 /* Carries out what the round module has ordered. */
@@ -503,6 +506,8 @@ int head_hear_relayed(struct head_host *x, const char *method, const json_t *p, 
 bool head_is_own(const struct head *h, const struct head_host *x);
 /* The name of a member, or its number. Borrowed until the next call. */
 const char *head_host_name(const struct head *h, int number);
+/* Adds a host's name to a list for people, or, where that has no room, "and others". */
+void head_list_name(char names[HOSTS_NAMES], const char *name);
 
 /* ---- both ---- */
 
