@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hosts/head.h"
+#include "agent/hosts/lead.h"
+#include "agent/hosts/member.h"
 #include "agent/hosts/messages.h"
-#include "agent/hosts/private.h"
 #include "agent/process/fence.h"
 #include "common/base/log.h"
 #include "common/base/random.h"
@@ -131,7 +133,7 @@ void head_choose_deputy(struct head *h)
 		return;
 	fence_last_word(NULL, 0, NULL, 0);
 	head_set_deputy(h, x);
-	if (x && random_hex(h->deputy_secret, LEAD_SECRET - 1) == 0)
+	if (x && random_hex(h->deputy_secret, HOSTS_SECRET - 1) == 0)
 		head_say(x, "Deputize", message_deputize(h->deputy_secret));
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/hosts/private.h"
+#include "agent/hosts/head.h"
+#include "agent/hosts/member.h"
 #include "common/base/clock.h"
 #include "common/text/json.h"
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hosts/head.h"
 #include "agent/hosts/hosts.h"
-#include "agent/hosts/private.h"
+#include "agent/hosts/lead.h"
+#include "agent/hosts/member.h"
 #include "agent/link/resolve.h"
 #include "common/base/clock.h"
 #include "common/base/file.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/hosts/private.h"
+#include "agent/hosts/head.h"
+#include "agent/hosts/lead.h"
+#include "agent/hosts/settings.h"
 #include "agent/sharing/service.h"
 #include "common/base/log.h"
 #include "common/text/json.h"
@@ -54,14 +56,14 @@ const char *head_host_name(const struct head *h, int number)
 	return text;
 }
 
-void head_list_name(char names[HOSTS_NAMES], const char *name)
+void head_list_name(char names[HEAD_NAMES], const char *name)
 {
 	size_t len = strlen(names);
 
-	if (len < HOSTS_NAMES - 80)
-		snprintf(names + len, HOSTS_NAMES - len, "%s%.64s", len ? ", " : "", name);
+	if (len < HEAD_NAMES - 80)
+		snprintf(names + len, HEAD_NAMES - len, "%s%.64s", len ? ", " : "", name);
 	else if (!strstr(names, " and others"))
-		snprintf(names + len, HOSTS_NAMES - len, " and others");
+		snprintf(names + len, HEAD_NAMES - len, " and others");
 }
 
 bool head_is_own(const struct head *h, const struct head_host *x)

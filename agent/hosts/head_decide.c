@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/hosts/private.h"
+#include "agent/hosts/head.h"
+#include "agent/hosts/lead.h"
 #include "agent/policy/failure_list.h"
 #include "agent/policy/verdict.h"
 #include "common/base/log.h"
@@ -571,7 +572,7 @@ void head_preempted(void *arg, const char *why, bool done)
 /* Fewer than MIN hosts were there for join_timeout. */
 void head_give_up(struct head *h)
 {
-	char names[HOSTS_NAMES] = "", limit[DURATION_TEXT_MAX];
+	char names[HEAD_NAMES] = "", limit[DURATION_TEXT_MAX];
 	const struct round_host *host = NULL;
 	int n = 0;
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/hosts/private.h"
+#include "agent/hosts/head.h"
+#include "agent/hosts/lead.h"
+#include "agent/hosts/settings.h"
 #include "common/base/log.h"
 #include "common/text/json.h"
 #include "common/text/topology.h"
@@ -9,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What members say, and the ends of their links. */
+/* The messages of members, and the ends of their links. */
+
+enum { HEAR_UNJOINED_MAX = 64 }; /* links whose host is no member */
 
 struct head_host *head_host_free(struct head_host *x)
 {
@@ -453,9 +457,9 @@ int head_accept_link(void *arg, struct link *l, struct error *err)
 	struct head *h = arg;
 	struct head_host *x;
 
-	if (head_forget_unjoined(h) >= HOSTS_UNJOINED)
+	if (head_forget_unjoined(h) >= HEAR_UNJOINED_MAX)
 		return error_field(err, -EBUSY, "rendezvous.endpoints",
-			"%d hosts that have not joined are linked already", HOSTS_UNJOINED);
+			"%d hosts that have not joined are linked already", HEAR_UNJOINED_MAX);
 	x = calloc(1, sizeof(*x));
 	if (!x)
 		return error_set(err, -ENOMEM, "out of memory");

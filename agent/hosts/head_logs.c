@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/hosts/private.h"
+#include "agent/hosts/head.h"
 #include "common/base/log.h"
 #include "common/text/json.h"
 #include "common/text/ranks.h"

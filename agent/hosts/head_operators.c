@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/hosts/private.h"
+#include "agent/hosts/head.h"
 #include "agent/policy/failure_list.h"
 #include "common/base/log.h"
 #include "common/text/json.h"
@@ -59,7 +59,7 @@ static int group_call_new(struct head *h, struct varlink_call *call, const char 
 /* Names hosts without an answer. */
 static void group_note_missing(json_t *answer, const struct head_answer *answers, size_t n)
 {
-	char names[HOSTS_NAMES] = "", text[HOSTS_NAMES + 20];
+	char names[HEAD_NAMES] = "", text[HEAD_NAMES + 20];
 
 	for (size_t i = 0; i < n; i++)
 		if (!answers[i].answered)

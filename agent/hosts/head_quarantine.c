@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/hosts/private.h"
+#include "agent/hosts/head.h"
 #include "common/base/log.h"
 #include "common/text/duration.h"
 #include "common/text/json.h"
@@ -42,7 +42,7 @@ static void quarantine_note_fault(struct head *h, const char *name, const char *
 
 void head_host_lost(struct head *h, const char *name, bool kept)
 {
-	if (h->turning_away)
+	if (h->dropping)
 		return;
 	h->lost_one |= !kept;
 	quarantine_note_fault(h, name, "it was lost");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hosts/head.h"
 #include "agent/hosts/messages.h"
-#include "agent/hosts/private.h"
 #include "common/base/log.h"
 #include "common/text/json.h"
 

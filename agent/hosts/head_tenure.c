@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/hosts/private.h"
+#include "agent/hosts/head.h"
+#include "agent/hosts/lead.h"
 #include "common/base/log.h"
 #include "common/text/duration.h"
 #include "common/text/json.h"
@@ -100,10 +101,10 @@ void head_drop_unrecorded(struct head *h)
 		if (!x || !tenure_takes_part(h, x) || x->known)
 			continue;
 		log_notice("host %s does not get in while etcd is away", head_host_name(h, i));
-		h->turning_away = true;
+		h->dropping = true;
 		if (round_hear(h->round, i, HOST_EV_LOST, 0, hosts_now_ms()) == 0)
 			head_carry_out(h); /* it joins again, and waits */
-		h->turning_away = false;
+		h->dropping = false;
 	}
 }
 
@@ -173,6 +174,7 @@ int head_load_state(struct head *h, const json_t *state)
 	uint64_t round = (uint64_t)lead_number(state, "round", 0);
 	size_t i;
 
+	h->old_head = -1;
 	h->attempt = (int)lead_number(state, "attempt", 0);
 	if (state && restart_load(&h->budget, json_object_get(state, "budget"), hosts_now_ms()) < 0)
 		log_warning("etcd: the state of the group lacks the budget of restarts");
@@ -196,7 +198,7 @@ int head_load_state(struct head *h, const json_t *state)
 		if (number < 0)
 			return number;
 		if (!strcmp(past.run, json_get_string(state, "head", "")))
-			h->old_head = number + 1;
+			h->old_head = number;
 	}
 	return 0;
 }
@@ -214,7 +216,7 @@ void head_note_last_answer(struct head *h, const char *run, int64_t answered_ms)
 
 uint64_t head_missing_ms(const struct head *h)
 {
-	const struct round_host *old = round_host(h->round, h->old_head - 1);
+	const struct round_host *old = round_host(h->round, h->old_head);
 	bool old_too = old && old->state == HOST_MISSING;
 	uint64_t due = UINT64_MAX;
 
@@ -269,7 +271,7 @@ void head_drop_missing(struct head *h)
 		int number = host->number;
 
 		if (host->state != HOST_MISSING ||
-			tenure_past_gone_ms(&h->hosts->lead->past, number + 1 == h->old_head) > now)
+			tenure_past_gone_ms(&h->hosts->lead->past, number == h->old_head) > now)
 			continue;
 		log_notice("host %s of the last round has not come: its workers are dead by now",
 			host->name);

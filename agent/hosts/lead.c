@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/hosts/private.h"
+#include "agent/hosts/lead.h"
+#include "agent/hosts/head.h"
+#include "agent/hosts/member.h"
+#include "agent/hosts/settings.h"
 #include "common/base/file.h"
 #include "common/base/local_address.h"
 #include "common/base/log.h"

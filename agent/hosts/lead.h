@@ -20,6 +20,7 @@
  * each head keeps alive, and end (the verdict, for a minute).
  */
 
+#include "agent/hosts/private.h"
 #include "agent/link/resolve.h"
 #include "agent/rounds/lead_machine.h"
 #include "agent/rounds/tenure.h"
@@ -32,10 +33,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct head;
-struct hosts;
 struct keys_batch;
-struct lead;
 struct store_op;
 struct store_watch;
 
@@ -63,9 +61,6 @@ _must_check_ int lead_make_keys(struct lead *l);
 /* A number that stands in etcd; none where there is none that a group can have reached. */
 int64_t lead_number(const json_t *value, const char *key, int64_t none);
 
-/* A new secret of links: 32 random bytes as digits, with a NUL. */
-enum { LEAD_SECRET = 65 };
-
 /* A key as etcd had it. */
 struct lead_entry {
 	int64_t revision; /* of its last write; 0: there is no such key */
@@ -82,15 +77,15 @@ struct lead {
 	struct etcd_watch *watch; /* of LEAD_KEY: of the head, and of hosts without a link to one */
 	struct etcd_call *call;	  /* a look or a claim is under way */
 	struct loop_timer *retry, *turn;
-	bool looked;	     /* etcd has answered once */
-	int64_t old_end;     /* the revision of a verdict that was there then */
-	bool vacant;	     /* nobody leads, and workers live here yet */
-	char dead[40];	     /* the agent of a head that is certainly dead */
-	uint64_t since_ms;   /* this host has not been in the group since then */
-	char reported[512];  /* the trouble with etcd that was told last */
-	bool reported_claim; /* ... and this host could not claim for it */
-	char follows[40];    /* the agent that leads, as this host has heard last */
-	int64_t note_lease;  /* the lease of its note that it cannot reach that; 0: there is none */
+	bool looked;		/* etcd has answered once */
+	int64_t old_end;	/* the revision of a verdict that was there then */
+	bool vacant;		/* nobody leads, and workers live here yet */
+	char dead[HOSTS_ID];	/* the agent of a head that is certainly dead */
+	uint64_t since_ms;	/* this host has not been in the group since then */
+	char reported[512];	/* the trouble with etcd that was told last */
+	bool reported_claim;	/* ... and this host could not claim for it */
+	char follows[HOSTS_ID]; /* the agent that leads, as this host has heard last */
+	int64_t note_lease; /* the lease of its note that it cannot reach that; 0: there is none */
 	struct etcd_call *note_call;
 	struct loop_timer *note_timer; /* until it notes that */
 	uint64_t yields_ms;	       /* it does not want to lead until then */
@@ -99,7 +94,7 @@ struct lead {
 	struct link_resolve *resolve;
 	struct link_addresses addresses; /* where this host may listen */
 	size_t endpoint;		 /* which of etcd's is looked up */
-	char secret[LEAD_SECRET];	 /* of hosts->tls, unless there is a token file */
+	char secret[HOSTS_SECRET];	 /* of hosts->tls, unless there is a token file */
 	bool slow;			 /* it failed in a way that would fail again at once */
 
 	/* This host's own claim, and lead. */

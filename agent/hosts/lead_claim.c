@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/hosts/private.h"
+#include "agent/hosts/head.h"
+#include "agent/hosts/lead.h"
+#include "agent/hosts/member.h"
 #include "common/base/local_address.h"
 #include "common/base/log.h"
 #include "common/base/random.h"
@@ -40,7 +42,7 @@ int lead_take_secret(struct lead *l, struct error *err)
 
 	/* An etcd that has lost all may have the next secret at the revision of this one. */
 	if (l->hosts->tls &&
-		(z->token_file || (secret && !strncmp(l->secret, secret, LEAD_SECRET - 1))))
+		(z->token_file || (secret && !strncmp(l->secret, secret, HOSTS_SECRET - 1))))
 		return 0;
 	claim_drop_secret(l);
 	if (!secret && !z->token_file)
@@ -148,7 +150,7 @@ static int claim_secret(struct lead *l, struct error *err)
 	const struct link_tls_options o = { .token = l->secret };
 
 	claim_drop_secret(l);
-	if (random_hex(l->secret, LEAD_SECRET - 1) < 0)
+	if (random_hex(l->secret, HOSTS_SECRET - 1) < 0)
 		return error_set(err, -EIO, "no random numbers");
 	return z->token_file ? 0 : link_tls_new(&o, &l->hosts->tls, err);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/hosts/private.h"
+#include "agent/hosts/head.h"
+#include "agent/hosts/lead.h"
 #include "agent/store/kv.h"
 #include "common/base/log.h"
 #include "common/text/json.h"

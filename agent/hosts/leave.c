@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/api/caller.h"
-#include "agent/hosts/private.h"
+#include "agent/hosts/head.h"
+#include "agent/hosts/member.h"
 #include "common/base/log.h"
 #include "common/text/json.h"
 #include "common/varlink/manager_error.h"
@@ -97,7 +98,7 @@ static bool drain_is_there(const struct round_host *host)
 static int drain_unknown(const struct head *h, const char *name, struct error *err)
 {
 	const struct round_host *host = NULL;
-	char names[HOSTS_NAMES] = "";
+	char names[HEAD_NAMES] = "";
 
 	while ((host = round_next_host(h->round, host)))
 		if (drain_is_there(host))

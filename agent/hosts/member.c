@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/hosts/private.h"
+#include "agent/hosts/member.h"
+#include "agent/hosts/lead.h"
 #include "agent/process/fence.h"
 #include "agent/process/guard.h"
 #include "common/base/log.h"

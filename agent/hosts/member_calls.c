@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/api/logs_method.h"
-#include "agent/hosts/private.h"
+#include "agent/hosts/member.h"
+#include "agent/sharing/calls_in.h"
 #include "common/base/log.h"
 #include "common/base/project.h"
 #include "common/text/json.h"

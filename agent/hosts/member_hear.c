@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/hosts/private.h"
+#include "agent/hosts/lead.h"
+#include "agent/hosts/member.h"
 #include "common/base/log.h"
 #include "common/base/printable.h"
 #include "common/text/json.h"

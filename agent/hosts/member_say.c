@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hosts/member.h"
 #include "agent/hosts/messages.h"
-#include "agent/hosts/private.h"
 #include "agent/sharing/service.h"
 #include "common/base/log.h"
 #include "common/base/socket_address.h"
@@ -11,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a member sends to the head. */
+/* The messages of a member to the head. */
+
+enum { BYE_MS = 3000 }; /* at most, for the last one */
 
 static void member_say(struct member *m, const char *method, json_t *body)
 {
@@ -148,7 +150,7 @@ void member_say_bye(struct member *m)
 		return;
 	if (m->was_member)
 		member_say(m, "Bye", json_object());
-	link_finish(m->link, HOSTS_BYE_MS);
+	link_finish(m->link, BYE_MS);
 }
 
 static json_t *say_report(

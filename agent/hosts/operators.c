@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/hosts/private.h"
+#include "agent/hosts/head.h"
+#include "agent/hosts/member.h"
 #include "agent/sharing/relay.h"
 #include "agent/supervise/why.h"
 #include "common/text/json.h"
