@@ -33,7 +33,7 @@ agent_SRC := \
 	agent/hosts/lead_keep.c \
 	agent/hosts/lead_keys.c \
 	agent/hosts/lead_reach.c \
-	agent/hosts/lead_store.c \
+	agent/hosts/lead_values.c \
 	agent/hosts/lead_withdraw.c \
 	agent/hosts/leave.c \
 	agent/hosts/member.c \

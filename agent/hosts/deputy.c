@@ -38,7 +38,7 @@ static void deputy_hear_last_word(void *arg, struct link *l)
 	lead_head_died(h->lead);
 }
 
-/* At the address from which this host reaches the head, at any port. */
+/* Listens at the address from which this host reaches the head, on any port. */
 static int deputy_listen(struct hosts *h, struct error *err)
 {
 	static const struct link_listen_events events = { .joined = deputy_joined,
@@ -105,7 +105,7 @@ static struct head_host *deputy_at(const struct head *h, int rank)
 	return x;
 }
 
-/* The host of the next group rank after this one's that may lead. */
+/* The host that may lead and has the next group rank after the head's. */
 static struct head_host *deputy_next(const struct head *h)
 {
 	struct head_host *own = NULL;
@@ -208,7 +208,7 @@ static bool records_ended(void *arg)
 	return ((struct head *)arg)->end.state;
 }
 
-/* The name of the host that led before, as the state of the group has it. */
+/* The name of the host that led before, by the state in etcd. */
 static const char *records_before(const json_t *state)
 {
 	const char *run = json_get_string(state, "head", "");

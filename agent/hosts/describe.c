@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* What people see of the hosts: as much as the asked one knows. */
+/* The hosts of the group for people, as far as this host knows them. */
 
 /* A time of CLOCK_BOOTTIME as one of the calendar. */
 static int64_t describe_real_us(int64_t boot_us)

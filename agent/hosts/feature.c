@@ -18,7 +18,7 @@
 #include <string.h>
 
 /*
- * Joins the core to the member of this host and, where this host leads, to the head.
+ * The hooks by which the core reaches the member of this host and, if this host leads, the head.
  */
 
 struct hosts *hosts_of(const struct supervisor *sv)
@@ -56,7 +56,6 @@ void hosts_check_over(struct hosts *h)
 		hosts_over_now(h);
 }
 
-/* This host leaves a group that goes on: another one can lead it, where etcd says who. */
 void hosts_hand_over(struct hosts *h)
 {
 	if (h->lead && !h->head)
@@ -101,7 +100,7 @@ static void hosts_free(struct hosts *h)
 	free(h);
 }
 
-/* The secret of links; etcd has its own. */
+/* The secret of links is in a file, or (lead_claim.c) in etcd. */
 static int hosts_secret(struct hosts *h, struct error *err)
 {
 	const struct spec_rendezvous *z = &h->spec->rendezvous;
@@ -168,7 +167,7 @@ static void hosts_resolved(void *arg, const struct link_addresses *a, const stru
 	struct error err = { 0 };
 	int r;
 
-	/* An endpoint that has no address is the member's link to tell of: it tries again. */
+	/* If the endpoint has no address, the member's link reports that, and tries again. */
 	if (!why && hosts_may_lead(h)) {
 		r = head_new(h, a, NULL, &h->head, &err);
 		if (r == 0)
@@ -214,14 +213,14 @@ static bool hosts_decides(struct supervisor *sv, enum group_decision_step step)
 
 	if (!h)
 		return false;
-	/* Where the lease is over the guard may have killed these workers: no failure of theirs. */
+	/* If the lease is over, the guard may have killed these workers: they have not failed. */
 	if (member_lease_holds(h->member) && h->member->state == MEMBER_RUNNING &&
 		(step == GROUP_DECISION_GROUP || step == GROUP_DECISION_NO_RESTART))
 		member_say_failures(h->member, step == GROUP_DECISION_NO_RESTART);
 	return true;
 }
 
-/* Returns whether the head is asked, or will be. */
+/* Sends Ask. Returns whether the head gets it, now or when the link is up again. */
 static bool hosts_ask_head(struct hosts *h, const char *want, int64_t timeout_ms, const char *why)
 {
 	const struct member *m = h->member;
@@ -233,7 +232,6 @@ static bool hosts_ask_head(struct hosts *h, const char *want, int64_t timeout_ms
 	return true;
 }
 
-/* The head that was to carry the stop out is lost: this host leaves by itself. */
 void hosts_stop_alone(void *arg)
 {
 	struct hosts *h = arg;
@@ -241,8 +239,9 @@ void hosts_stop_alone(void *arg)
 	end_run_stop_asked(h->sv, 0, h->stop_timeout_ms, h->stop_text);
 }
 
-/* A person ends the group, or has this host leave; so does a signal to the agent, unless this host
- * leads and no other one can. A second request does not wait for the head. */
+/* An operator ends the group, or has this host leave. A signal to the agent has this host leave; if
+ * it leads and no other host can, that ends the group. A second request does not wait for the head.
+ */
 static bool hosts_takes_stop(struct hosts *h, int64_t timeout_ms, const char *why)
 {
 	bool first = !h->stop_asked, leaves = supervisor_stopped_by(h->sv) || h->leave_asked;
@@ -277,7 +276,7 @@ static bool hosts_takes_request(
 	if (event == GROUP_EV_STOP)
 		return hosts_takes_stop(h, timeout_ms, why);
 	if (event == GROUP_EV_TIMEOUT && !h->head && member_is_away(h->member))
-		return false; /* no head sees to it */
+		return false; /* no head can end the group */
 	if (event == GROUP_EV_TIMEOUT && !h->head)
 		snprintf(h->late, sizeof(h->late), "%s", why);
 	if (event == GROUP_EV_TIMEOUT && h->head)
@@ -299,7 +298,7 @@ static bool hosts_takes_signal(struct supervisor *sv, int signo)
 	return true;
 }
 
-/* Whether the head has to know what becomes of workers. */
+/* Whether the head has to learn how workers of this host end. */
 static bool hosts_reports(const struct supervisor *sv)
 {
 	const struct hosts *h = hosts_of(sv);
@@ -321,7 +320,8 @@ static void hosts_save_over(struct supervisor *sv, int64_t number)
 		member_say_saved(hosts_of(sv)->member, number);
 }
 
-/* A notice is the group's while this host has workers of a round; else this host leaves alone. */
+/* While this host has workers of a round, the group acts on its notice. Otherwise this host leaves
+ * alone. */
 static bool hosts_takes_notice(struct supervisor *sv, const char *source, const char *reason,
 	int64_t grace_ms, int64_t deadline_us)
 {
@@ -396,7 +396,7 @@ static void hosts_job_ended(struct supervisor *sv)
 		return;
 	h->member->state = MEMBER_OVER;
 	hosts_fail_drains(h);
-	if (h->head && !h->lead && supervisor_guard_died(sv)) { /* others wait for the next head */
+	if (h->head && !h->lead && supervisor_guard_died(sv)) { /* the others wait for a new head */
 		h->member->link = link_free(h->member->link);
 		h->head->finished = true;
 		return;

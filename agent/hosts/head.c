@@ -14,9 +14,8 @@
 #include <string.h>
 
 /*
- * The head: hosts join it by links; agent/rounds/round.h decides about members and rounds, and
- * orders what this file carries out; head_decide.c decides about failures and the end. A host whose
- * beats stay out for a lease is lost.
+ * Carries out the orders of agent/rounds/round.h, which decides about members and rounds, and keeps
+ * the leases of members: a host without a beat for a lease is lost.
  */
 
 void head_event(struct head *h, int level, const char *event, int attempt, json_t *data,
@@ -90,7 +89,7 @@ static void head_admit(struct head *h, const struct round_order *o)
 {
 	struct head_host *x = h->joining;
 
-	/* Without memory its lease is over soon, and its link tells it so. */
+	/* Without memory, it is no member here, and its own lease is soon over. */
 	if (head_make_room(h, o->host) < 0)
 		return;
 	h->members[o->host] = x;
@@ -150,7 +149,7 @@ static void head_drop(struct head *h, const struct round_order *o)
 
 	if (o->why == ROUND_WHY_LOST)
 		head_host_lost(h, head_host_name(h, o->host), x && x->vacated);
-	if (!x) /* it had not come since the head before */
+	if (!x) /* it was a member of the head before, and has not joined this one */
 		return;
 	head_tenure_dropped(h, x);
 	if (h->deputy == x)
@@ -184,7 +183,7 @@ static void head_leave_out(struct head *h, const struct round_order *o)
 		head_host_name(h, o->host));
 }
 
-/* After the stop of a round. */
+/* The goal of the group after the stop of a round. */
 static enum group_goal head_goal(const struct head *h)
 {
 	switch (h->end.state) {
@@ -201,13 +200,13 @@ static enum group_goal head_goal(const struct head *h)
 	}
 }
 
-/* Whether a STOP is for all hosts; else its host leaves, and the others go on. */
+/* Whether Stop is for all hosts of the round. If not, its host leaves, and the others go on. */
 static bool head_stops(const struct head *h)
 {
 	return round_state(h->round) != ROUND_STARTING && round_state(h->round) != ROUND_RUNNING;
 }
 
-/* What follows when all orders are carried out. */
+/* To be done after all orders are carried out. */
 struct head_after {
 	struct head_texts texts;
 	bool started, vacated, late;
@@ -226,7 +225,7 @@ static void head_carry_out_one(
 		head_refuse(h, o);
 		break;
 	case ROUND_ORDER_ASSIGN:
-		if (x && !h->finished) /* else the next head begins the round */
+		if (x && !h->finished) /* if finished, the next head begins the round */
 			head_say_assign(h, x);
 		break;
 	case ROUND_ORDER_START:
@@ -246,7 +245,7 @@ static void head_carry_out_one(
 			head_say_stop(h, x, &after->texts);
 		break;
 	case ROUND_ORDER_END:
-		if (!h->verdict) /* no worker lived when the end was decided */
+		if (!h->verdict) /* the end was decided while no worker lived */
 			head_round_over(h);
 		if (h->hosts->lead && !h->end_noted) {
 			h->end_noted = true;
@@ -385,7 +384,7 @@ static int head_round_new(struct head *h, const json_t *state)
 		h->first_only[i] = h->spec->roles[i].leader;
 		alone[i] = spec_scope_worker(h->spec, &h->spec->roles[i]);
 	}
-	/* The others would look for these workers at the addresses in their TF_CONFIG. */
+	/* With TF_CONFIG, running workers would look for restarted ones at their old addresses. */
 	c.alone = spec_tf_config(h->spec) ? NULL : alone;
 	h->round = round_new(&c, hosts_now_ms());
 	return h->round ? head_load_state(h, state) : -ENOMEM;

@@ -182,7 +182,7 @@ void head_say_reply(struct head_host *x, int64_t number, const struct error *why
 
 /* Join (head_hear.c). */
 int head_hear_join(struct head_host *x, const json_t *p, struct error *err);
-/* Those about workers (relay.c). */
+/* Messages about workers (relay.c). */
 int head_hear_relayed(struct head_host *x, const char *method, const json_t *p, struct error *err);
 /* Notice (head_decide.c). */
 int head_hear_notice(struct head_host *x, const json_t *notice, struct error *err);

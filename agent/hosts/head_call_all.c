@@ -8,8 +8,8 @@
 #include <string.h>
 
 /*
- * One call to all hosts, side by side. A host whose answer is not there in time is named, and
- * waited for no more.
+ * One call to all hosts, side by side. After a limit, the caller gets the answers that have come,
+ * and the names of the other hosts.
  */
 
 struct host_call {
@@ -24,7 +24,7 @@ struct head_call_all {
 	head_answers_fn fn;
 	void *arg;
 	struct host_call *hosts;
-	struct head_answer *answers; /* of each */
+	struct head_answer *answers; /* of each host */
 	size_t n, open;
 };
 
@@ -67,12 +67,12 @@ static void call_all_answered(void *arg, const char *error, json_t *p, bool cont
 	answer->answered = !error || strcmp(error, "Unavailable") != 0;
 	answer->error = error ? strdup(error) : NULL;
 	answer->parameters = json_incref(p);
-	/* Never inside: whoever asks has no pointer yet. */
+	/* Later: the caller may not have its pointer yet. */
 	if (!--a->open)
 		loop_timer_arm(a->timer, 0);
 }
 
-/* Returns whether the host is asked. */
+/* Calls one host. Returns whether an answer will come. */
 static bool call_all_add(
 	struct head_call_all *a, struct head_host *x, const struct calls_out_message *m)
 {

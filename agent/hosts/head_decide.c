@@ -13,14 +13,13 @@
 #include <string.h>
 
 /*
- * What follows for the group from the ends of workers on all hosts: another round, or the verdict.
- * The restart budget is the group's, whichever host's worker failed.
+ * Decides what follows from the ends of workers on all hosts: another round, or the verdict. The
+ * restart budget is the group's, whichever host's worker failed.
  */
 
 enum {
-	DECIDE_SHORT_BYTES = 2 << 20, /* to all hosts together */
-	/* Failures of a round, with their tracebacks. Where all workers fail, the first ones are
-	 * kept. */
+	DECIDE_SHORT_BYTES = 2 << 20, /* of short_cause, sent to all hosts together */
+	/* Failures of a round, with their tracebacks. If more workers fail, the first ones stay. */
 	FAILURES_MAX = 1024,
 };
 
@@ -47,7 +46,7 @@ void head_round_begins(struct head *h)
 		h->n_workers = 0;
 }
 
-/* Whether the workers of the present round execute, and nothing was decided about their end. */
+/* Whether the workers of the present round execute, and their end is not decided. */
 static bool decide_is_open(const struct head *h)
 {
 	enum round_state s = round_state(h->round);
@@ -86,7 +85,7 @@ static struct restart_fault decide_fault(const struct head *h, const json_t *fai
 
 	if (!strcmp(json_get_string(failure, "class", ""), "timeout"))
 		f.cause = RESTART_HEARTBEAT;
-	if (f.cause == RESTART_EXIT && !f.value) /* exit code 0 after it had reported an error */
+	if (f.cause == RESTART_EXIT && !f.value) /* it has reported an error, then exited with 0 */
 		f.value = 1;
 	return f;
 }
@@ -101,7 +100,7 @@ static const struct spec_restart *decide_policy(const struct head *h, const json
 	return &h->spec->restart;
 }
 
-/* The core's times are those of another clock. */
+/* The core's clock is not the head's. */
 void head_show_budget(const struct head *h)
 {
 	struct restart_budget b = h->budget;
@@ -111,7 +110,7 @@ void head_show_budget(const struct head *h)
 	supervisor_show_budget(h->hosts->sv, &b);
 }
 
-/* Asks the budget; what: the fault for people. */
+/* Restarts the group if the budget allows; what: the fault, for people. */
 static void decide_restart(struct head *h, const struct spec_restart *policy,
 	const struct restart_fault *fault, const char *what)
 {
@@ -131,7 +130,7 @@ static void decide_restart(struct head *h, const struct spec_restart *policy,
 	head_carry_out(h);
 }
 
-/* Times come from other hosts, and are subtracted from each other. */
+/* Other hosts send these times, and this one subtracts them from each other: none may overflow. */
 static void decide_clamp_time(json_t *failure, const char *key)
 {
 	int64_t t = json_get_int(failure, key, 0);
@@ -139,8 +138,8 @@ static void decide_clamp_time(json_t *failure, const char *key)
 	json_put_int(failure, key, t < 0 ? 0 : t > INT64_MAX / 8 ? INT64_MAX / 8 : t);
 }
 
-/* The first of each rank in the round; of collateral ones, which each worker of each host has when
- * the group is stopped, one. */
+/* Keeps the first failure of each rank in the round. When the group is stopped, each worker has a
+ * collateral one: of those one is kept. */
 static void decide_add_failure(struct head *h, const json_t *failure)
 {
 	int rank = (int)json_get_int(failure, "rank", -1);
@@ -162,7 +161,6 @@ static void decide_add_failure(struct head *h, const json_t *failure)
 		failure_list_cut(h->failures, FAILURES_MAX / 2);
 }
 
-/* A worker has ended. */
 static void decide_worker_ended(struct head *h, int rank, enum head_worker_end end)
 {
 	if (rank < 0 || rank >= h->n_workers || h->workers[rank].end != END_NONE)
@@ -251,7 +249,7 @@ static void decide_leader_over(struct head *h, const char *worker)
 
 static void decide_all_ended(struct head *h)
 {
-	/* On a notice there is more to look at: head_preempted(). */
+	/* On a notice head_preempted() decides. */
 	if (!h->on_notice && decide_is_open(h) && !h->left && h->succeeded)
 		decide_succeeded(h, h->leader_over ? h->leader_text
 				    : h->lost	   ? "all workers succeeded but those of lost hosts"
@@ -291,7 +289,7 @@ void head_workers_over(struct head *h, int first_rank, int n)
 
 void head_worker_failed(struct head *h, struct head_host *x, const json_t *failure, bool over)
 {
-	if (h->leader_over) { /* the group waits for its end, however that is */
+	if (h->leader_over) { /* however the others end, the group has succeeded */
 		decide_worker_ended(h, (int)json_get_int(failure, "rank", -1), END_OTHER);
 		decide_all_ended(h);
 		return;
@@ -304,7 +302,7 @@ void head_worker_failed(struct head *h, struct head_host *x, const json_t *failu
 	head_decide_pending(h);
 }
 
-/* What follows from a failure. */
+/* Restarts the group after that failure, or ends it. */
 static void decide_failed(struct head *h, const char *host, const json_t *failure, bool over)
 {
 	struct restart_fault fault = decide_fault(h, failure);
@@ -355,13 +353,13 @@ static int decide_class_rank(const json_t *failure)
 	int i = 0;
 
 	if (json_get_bool(json_object_get(failure, "exit"), "out_of_memory", false))
-		return 0; /* no failure of another worker explains it */
+		return 0; /* no other worker's failure causes it */
 	while (i < 3 && strcmp(classes[i], class))
 		i++;
 	return i;
 }
 
-/* The first failure; of those that the clocks of their hosts cannot tell apart, the one that
+/* The first failure. Of those that the hosts' clocks cannot put in order, the one of the class that
  * explains most. */
 json_t *head_root_cause(const struct head *h)
 {
@@ -405,7 +403,7 @@ static void decide_verdict(struct head *h)
 	json_put(h->verdict, "root_cause", json_deep_copy(v.cause));
 }
 
-/* The root cause as Assign has it. The more hosts there are, the less each gets of it. */
+/* The root cause for Assign: its longest parts go if it is too long for so many hosts. */
 static json_t *decide_short_cause(const struct head *h)
 {
 	static const char *const longest[] = { "traceback", "stderr_tail", "text", "message" };
@@ -482,8 +480,8 @@ static bool decide_is_there(const struct round_host *host)
 	return host->state != HOST_GONE && host->state != HOST_OUT && host->state != HOST_LEAVING;
 }
 
-/* Whether enough hosts are left without those that have a notice, and the head stays or can hand
- * the lead over. */
+/* Whether the group can go on without the hosts that have a notice: enough others are there, and
+ * the head has no notice or can hand the lead over. */
 static bool decide_can_release(const struct head *h)
 {
 	const struct round_host *host = NULL;
@@ -502,7 +500,7 @@ static bool decide_can_release(const struct head *h)
 	return n >= h->spec->rendezvous.nodes_min && !h->spec->preemption.whole;
 }
 
-/* The hosts with a notice leave; the round that follows counts as no restart. */
+/* Has the hosts with a notice leave; the round that follows counts as no restart. */
 static void decide_release(struct head *h)
 {
 	for (int i = 0; i < h->n_members; i++) {
@@ -517,12 +515,12 @@ static void decide_release(struct head *h)
 	}
 	if (!decide_is_open(h))
 		return;
-	/* The others would go on without those hosts, but their workers have left, too. */
+	/* The others cannot go on in this round: their workers have left, too. */
 	round_restart(h->round, 0, hosts_now_ms());
 	head_carry_out(h);
 }
 
-/* All have saved: the next round has who has come, and counts as no restart. */
+/* All workers have saved: begins a round with the hosts that wait; it counts as no restart. */
 static void decide_grow(struct head *h)
 {
 	snprintf(h->cause, sizeof(h->cause), "%.500s", h->notice_text);
@@ -569,7 +567,6 @@ void head_preempted(void *arg, const char *why, bool done)
 		(void)head_end(h, GROUP_PREEMPTED, GOAL_PREEMPT, why);
 }
 
-/* Fewer than MIN hosts were there for join_timeout. */
 void head_give_up(struct head *h)
 {
 	char names[HEAD_NAMES] = "", limit[DURATION_TEXT_MAX];

@@ -7,9 +7,9 @@
 #include <string.h>
 
 /*
- * A worker hangs: the state of the workers of all hosts is saved before any is ended, since the one
- * that stands still is seldom the one at fault. Hosts save side by side; one that does not in time
- * is named, and waited for no more.
+ * A worker hangs: all hosts save the state of their workers before any is ended, since the worker
+ * that stands still is seldom the one at fault. Hosts save side by side. After a limit, those that
+ * have not saved are named.
  */
 
 enum { HANG_MORE_MS = 2000 }; /* for the way to a host and back */
@@ -24,7 +24,7 @@ static bool hang_all_saved(const struct head *h)
 	return true;
 }
 
-/* Tells the hosts that have asked. */
+/* Sends AllSaved to the hosts that wait, with the names of those that have not saved. */
 static void hang_over(struct head *h)
 {
 	_cleanup_json_ json_t *missing = json_array(), *body = json_object();

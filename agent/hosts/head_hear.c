@@ -74,7 +74,7 @@ static int hear_replicas(const struct head *h, const json_t *roles, int *ret, st
 	return 0;
 }
 
-/* A member has one run for as long as it is one, and no other host has that run. */
+/* A member keeps its run, and no other host has that run. */
 static int hear_run(const struct head_host *x, const struct round_join *join, struct error *err)
 {
 	const struct round_host *own = round_host(x->head->round, x->number);
@@ -89,7 +89,8 @@ static int hear_run(const struct head_host *x, const struct round_join *join, st
 	return 0;
 }
 
-/* Members of the head before know where that was; log directories have attempts' numbers. */
+/* A new head counts attempts and restarts on from the numbers that members know: attempts name log
+ * directories. */
 static void hear_past(struct head *h, const json_t *p)
 {
 	if (h->started_ms) /* this head knows better */
@@ -158,7 +159,7 @@ int head_hear_join(struct head_host *x, const json_t *p, struct error *err)
 	return err->code;
 }
 
-/* It waits where this host may not lead any more. */
+/* Join waits until etcd confirms that this host leads. */
 static int hear_join(struct head_host *x, const json_t *p, struct error *err)
 {
 	if (head_may_admit(x->head))
@@ -206,7 +207,7 @@ static int check_addresses(const struct head_host *x, const struct round_host *h
 	return error_field(err, -EPROTO, "addresses", "expected those of this host's workers");
 }
 
-/* The environment of all workers has what the host says here. */
+/* The environment of all workers gets these values. */
 static int check_prepared(const struct head_host *x, const json_t *p, struct error *err)
 {
 	const struct round_host *host = round_host(x->head->round, x->number);
@@ -230,7 +231,7 @@ static int hear_prepared(struct head_host *x, const json_t *p, struct error *err
 
 	if (r < 0)
 		return r;
-	if (x->acked_ms < x->admitted_ms) /* it has had the answer to its JOIN */
+	if (x->acked_ms < x->admitted_ms) /* Prepared shows that it got the answer to its Join */
 		x->acked_ms = x->admitted_ms;
 	free(x->master_addr);
 	x->master_addr = addr ? strdup(addr) : NULL;
@@ -252,7 +253,7 @@ static int hear_started(struct head_host *x, const json_t *p, struct error *err)
 	return hear_event(x, HOST_EV_STARTED, p, err);
 }
 
-/* A host speaks of its own workers only. */
+/* A host reports on its own workers only. */
 static int check_rank(const struct round_host *host, const json_t *of, struct error *err)
 {
 	int64_t rank = json_get_int(of, "rank", -1);
@@ -355,7 +356,7 @@ static int hear_bye(struct head_host *x, const json_t *p, struct error *err)
 
 static const struct {
 	const char *method;
-	bool member; /* only a member says it */
+	bool member; /* only a member may send it */
 	int (*hear)(struct head_host *x, const json_t *p, struct error *err);
 } head_methods[] = {
 	{ "Join", false, hear_join },
@@ -389,7 +390,7 @@ static int head_hear(void *arg, const char *method, json_t *p, struct error *err
 	for (size_t i = 0; i < sizeof(head_methods) / sizeof(head_methods[0]); i++) {
 		if (strcmp(head_methods[i].method, method))
 			continue;
-		/* A host speaks on until it learns that it was lost. */
+		/* A host goes on sending until it learns that it was lost. */
 		if (head_methods[i].member && x->number < 0)
 			return 0;
 		return head_methods[i].hear(x, p, err);
@@ -419,9 +420,9 @@ static void head_on_beat(void *arg, const struct link_beat *beat)
 	x->beat = *beat;
 	if (beat->acked_boot_us)
 		x->acked_ms = (uint64_t)beat->acked_boot_us / 1000;
-	/* What hears of a candidate has no workers. */
+	/* Hosts that are linked to a candidate have no workers of its. */
 	if (h == h->hosts->head && h->hosts->lead && !lead_holds(h->hosts->lead)) {
-		head_unlink(x); /* it gets no answer */
+		head_unlink(x); /* without an answer, its lease ends */
 		return;
 	}
 	if (x->number >= 0)
@@ -434,8 +435,8 @@ static const struct link_events head_link_events = {
 	.beat = head_on_beat,
 };
 
-/* Ends links of hosts that have been no members for a lease, and that do not wait for this head.
- * Returns how many others there are. */
+/* Ends the links of hosts that have been no members for a lease, and whose Join does not wait.
+ * Returns how many other hosts are no members. */
 static int head_forget_unjoined(struct head *h)
 {
 	int n = 0;

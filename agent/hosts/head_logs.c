@@ -11,11 +11,11 @@
 #include <string.h>
 
 /*
- * Logs of workers of all hosts. The head asks each host that may have some, and hands lines on: in
- * the order of their times where all that are wanted have been written, as they come where the
- * reader follows. A host sends one answer and waits for Flow, which the head sends once it has
- * handed these lines on and its own reader takes more: so neither side keeps more than an answer of
- * each host, however slow the reader is.
+ * Logs of the workers of all hosts. The head calls Logs on each host that may have lines, and hands
+ * these on: to a reader that follows as they come, to others in the order of their times. A host
+ * sends one answer and waits for Flow. The head sends Flow once it has handed these lines on and
+ * its reader takes more. So neither side keeps more than one answer of each host, however slow the
+ * reader is.
  */
 
 enum {
@@ -24,7 +24,7 @@ enum {
 	LOGS_BATCH = 256, /* lines of an answer that has those of several hosts */
 };
 
-/* What one host has for a reader. Stays when its lines have ended: the host may join again. */
+/* The lines of one host for a reader. Stays when they have ended: the host may join again. */
 struct host_logs {
 	LIST_ENTRY(host_logs) entry;
 	struct group_logs *of;
@@ -33,9 +33,9 @@ struct host_logs {
 	struct call_out *call;	/* until the last answer has come */
 	int64_t until_us;	/* when its lines ended, by the head's clock */
 	int64_t offset_us;	/* of its clock to the head's */
-	json_t *lines;		/* not handed on yet; NULL: none */
-	size_t next;		/* of them */
-	bool waits;		/* for Flow; else one answer is wanted */
+	json_t *lines;		/* of the last answer, not all handed on yet; NULL: none */
+	size_t next;		/* the first of these that is not */
+	bool waits;		/* the host waits for Flow; false: it may send one answer */
 };
 
 struct group_logs {
@@ -48,8 +48,8 @@ struct group_logs {
 	bool all_ranks, follow, congested;
 	int64_t begun_us;
 	LIST_HEAD(, host_logs) hosts;
-	bool any;	 /* a host has lines, or could have had */
-	char *error;	 /* of a host that has none; owned */
+	bool any;	 /* a host has answered, or was lost before it could */
+	char *error;	 /* the answer if no host has lines; owned, or NULL */
 	json_t *error_p; /* its parameters; owned */
 };
 
@@ -91,7 +91,7 @@ static void group_logs_gone(void *arg)
 
 static void logs_resume(void *arg);
 
-/* Takes lines. */
+/* Sends lines to the reader; takes lines. */
 static void logs_hand_on(struct group_logs *g, json_t *lines, int64_t missed, const char *note)
 {
 	json_t *answer = json_object();
@@ -123,7 +123,7 @@ static bool host_logs_open(const struct host_logs *x)
 	return x->call || x->lines;
 }
 
-/* Where the reader follows, further rounds have further lines, until the group's end. */
+/* Ends the call if no more lines can come. A reader that follows waits for further rounds, too. */
 static void logs_check(struct group_logs *g)
 {
 	const struct host_logs *x;
@@ -150,7 +150,8 @@ static int64_t host_logs_next_us(const struct host_logs *x)
 	return json_get_int(line, "time_us", INT64_MIN / 2) + x->offset_us;
 }
 
-/* The host with the oldest line. NULL: there is none, or ret_wait: one has to send lines first. */
+/* The host with the oldest line. NULL: there is none, or (ret_wait) a host has to send lines first.
+ */
 static struct host_logs *logs_oldest(struct group_logs *g, bool *ret_wait)
 {
 	struct host_logs *x, *best = NULL;
@@ -177,7 +178,7 @@ static json_t *host_logs_take_line(struct host_logs *x)
 	return line;
 }
 
-/* Hands on what is oldest of all, while each host has some or has ended. */
+/* Hands on the oldest lines, as long as each host has some or has ended. */
 static void logs_merge(struct group_logs *g)
 {
 	bool waits = false;
@@ -279,8 +280,8 @@ static void host_logs_answered(void *arg, const char *error, json_t *p, bool con
 	logs_check(g);
 }
 
-/* Since when a host's lines are wanted that joined, or joined again, while the reader was there: by
- * that host's clock. -1: all that the caller has asked for. */
+/* since_us for a host, by its own clock. later: it has joined, or joined again, since the reader
+ * came, which wants its new lines. -1: the reader's own since_us counts. */
 static int64_t host_logs_since(const struct group_logs *g, const struct host_logs *x, bool later)
 {
 	return !later ? -1 : (x->until_us ? x->until_us : g->begun_us) - x->offset_us;
@@ -303,7 +304,7 @@ static struct host_logs *logs_of(struct group_logs *g, const char *run)
 	return x;
 }
 
-/* later: not when the reader came. */
+/* Calls Logs on that host; later: as above. */
 static void logs_ask(struct group_logs *g, struct head_host *host, bool later)
 {
 	struct host_logs *x = logs_of(g, round_host(g->head->round, host->number)->run);
@@ -317,7 +318,7 @@ static void logs_ask(struct group_logs *g, struct head_host *host, bool later)
 	int64_t since;
 
 	if (!x || x->call)
-		return; /* it is there */
+		return; /* the call is under way */
 	x->host = host;
 	x->waits = false;
 	x->offset_us = host->beat.clock_known ? host->beat.offset_us : 0;
@@ -355,7 +356,7 @@ static void logs_ask_all(struct group_logs *g, bool present)
 	}
 }
 
-/* Returns whether the call was answered. */
+/* Refuses the call if there are too many readers, or no such worker. Returns whether it has. */
 static bool logs_refused(const struct group_logs *g, struct varlink_call *call)
 {
 	int world = round_number(g->head->round) ? round_world(g->head->round)->workers : 0;
@@ -423,7 +424,7 @@ int head_logs(struct head *h, struct varlink_call *call, json_t *p)
 		return r == -EINVAL ? 0 : r;
 	}
 	varlink_call_on_gone(call, group_logs_gone, g);
-	/* Of earlier attempts any host may have lines. */
+	/* Any host may have lines of earlier attempts. */
 	present = present && json_get_int(p, "attempt", h->attempt - 1) == h->attempt - 1;
 	if (present && h->attempt > 0)
 		json_put_int(g->p, "attempt", h->attempt - 1);

@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Operators' calls that the head answers with what all hosts know: Errors and Dump. */
+/* Operators' calls that the head answers from the answers of all hosts: Errors and Dump. */
 
 enum {
 	GROUP_ERRORS_MS = 500,	   /* elasticd waits a second, then it answers from files */
 	GROUP_DUMP_MS = 60000,	   /* as on one host */
 	GROUP_DUMP_MORE_MS = 2000, /* for the way to a host and back */
-	GROUP_DIRS_MAX = 4096,	   /* of one host */
+	GROUP_DIRS_MAX = 4096,	   /* directories of one host */
 };
 
 struct group_call {
@@ -105,7 +105,7 @@ static bool errors_has(const json_t *list, const json_t *failure)
 	return false;
 }
 
-/* The failures of the newest attempt of those in the list. */
+/* The failures of that attempt, or of the newest one that has any (-1). */
 static json_t *errors_of_newest(const json_t *all, int64_t attempt)
 {
 	json_t *list = json_array(), *f;
@@ -120,7 +120,7 @@ static json_t *errors_of_newest(const json_t *all, int64_t attempt)
 	return list;
 }
 
-/* What hosts have reported to the head comes first: its times are those of the head's clock. */
+/* Failures that the head knows count before the hosts' own: their times are by the head's clock. */
 static json_t *errors_merge(const struct group_call *g, const struct head_answer *answers, size_t n)
 {
 	const struct head *h = g->head;

@@ -8,8 +8,8 @@
 #include <string.h>
 
 /*
- * Hosts that were at fault too often, which the rounds take only where too few others are there.
- * Workers of a round in which a host was lost fail for that, so that no other host is at fault.
+ * Hosts that were at fault too often: a round takes such a host only if too few others are there.
+ * In a round in which a host was lost, workers fail for that: no other host is at fault.
  */
 
 /* until_ms 0: the hosts of that name are let back. */
@@ -22,7 +22,6 @@ static void quarantine_tell_rounds(struct head *h, const char *name, uint64_t un
 			round_keep_out(h->round, host->number, until_ms, hosts_now_ms());
 }
 
-/* name may be a host's that goes with the next call of the rounds. */
 static void quarantine_note_fault(struct head *h, const char *name, const char *what)
 {
 	uint64_t now = hosts_now_ms(), until = quarantine_fault(&h->quarantine, name, now);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the head sends to members. */
+/* The messages of the head to members. */
 
 static void say_check(const struct head_host *x, const char *method, int r)
 {
@@ -134,8 +134,8 @@ void head_say_stop(struct head *h, struct head_host *x, struct head_texts *texts
 	say_text(x, "Stop", texts->stop);
 }
 
-/* Of the hosts that get the verdict, the one with the lowest rank in the last round with workers.
- */
+/* The host that prints the report: of those that get the verdict, the one with the lowest rank in
+ * the last round with workers. */
 static int say_reporter(const struct head *h)
 {
 	const struct round_host *host = NULL, *best = NULL;

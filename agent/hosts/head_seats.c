@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 /*
- * Seats whose hosts are gone while the others go on, since all workers there start again alone:
- * agent/rounds/round.h says when, and who takes them.
+ * Vacant seats: their hosts are gone, and the others go on, since the workers of such a seat may
+ * start again alone. agent/rounds/round.h decides when that is so, and which host takes a seat.
  */
 
 static void seats_ranks(int first, int n, char *text, size_t size)
@@ -19,7 +19,7 @@ static void seats_ranks(int first, int n, char *text, size_t size)
 		snprintf(text, size, "ranks %d-%d", first, first + n - 1);
 }
 
-/* how: about the ranks of that host; what follows from it. */
+/* "host HOST HOW ranks 0-3WHAT". */
 static void seats_event(struct head *h, const char *event, const char *host, int first_rank, int n,
 	const char *how, const char *what)
 {
@@ -59,7 +59,7 @@ void head_hold_seats(struct head *h)
 	head_carry_out(h);
 }
 
-/* Copies of seats: what follows from one may end the round, and with it all seats. */
+/* A copy of a seat: an action for one seat may end the round, and with it all seats. */
 struct seats_found {
 	char name[65];
 	int first_rank, workers;
@@ -126,7 +126,7 @@ void head_seats_late(struct head *h)
 	_cleanup_free_ struct seats_found *all = seats_find_all(h, seats_is_late, &n);
 
 	for (int i = 0; i < n; i++) {
-		/* Others may have been late before. */
+		/* Some seats may have been late before: only the others get an event. */
 		if (!seats_awaited(h, all[i].first_rank, all[i].workers))
 			continue;
 		seats_event(h, "seat-late", all[i].name, all[i].first_rank, all[i].workers, "left",

@@ -10,8 +10,8 @@
 #include <string.h>
 
 /*
- * A head that etcd elects: which hosts etcd knows of, what these have acknowledged, and what is
- * left of the round of the head before. Where no store elects the head, nothing here does anything.
+ * The hosts of a head that etcd elects: which ones etcd knows, what these have acknowledged, and
+ * which hosts of the round of the head before are missing.
  */
 
 uint64_t head_acked_ms(const struct head *h)
@@ -62,7 +62,7 @@ void head_recording(struct head *h)
 	while ((x = head_next_member(h, x))) {
 		x->recording = tenure_takes_part(h, x);
 		x->recorded |= x->recording;
-		x->known &= x->recording; /* etcd may have this round by the next one */
+		x->known &= x->recording; /* etcd may soon have a state without it */
 	}
 }
 
@@ -70,12 +70,12 @@ void head_recorded(struct head *h, uint64_t round, bool written)
 {
 	struct head_host *x = NULL;
 
-	if (written) { /* just these hosts stand there now */
+	if (written) { /* etcd has just these hosts now */
 		h->gone_acked_ms = TENURE_NEVER;
 		while ((x = head_next_member(h, x)))
 			x->recorded = x->known = x->recording;
 	}
-	/* In a round that runs, only the newest record counts. */
+	/* In a round that runs, an older record changes nothing. */
 	if (!written && round_state(h->round) != ROUND_RECORDING)
 		return;
 	round_recorded(h->round, round, hosts_now_ms());
@@ -133,7 +133,7 @@ bool head_may_admit(const struct head *h)
 {
 	const struct lead *l = h->hosts->lead;
 
-	/* Where etcd cannot be told of a round, another one with more hosts cannot begin. */
+	/* As long as etcd does not learn of a round, none with more hosts can begin. */
 	return !l || (l->loaded && lead_confirmed(l) && !l->record && !l->writing);
 }
 

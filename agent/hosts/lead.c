@@ -17,8 +17,8 @@
 #include <string.h>
 
 /*
- * Looks in etcd who leads the group, and follows that host, waits for its turn to claim the lead,
- * or leads.
+ * Looks in etcd who leads the group. Then this host follows that host, waits for its turn to claim
+ * the lead, or leads.
  */
 
 enum {
@@ -66,7 +66,7 @@ static bool look_is_late(struct lead *l)
 	return true;
 }
 
-/* What the group has agreed on is not what this host was started with. */
+/* Ends the run of this host if its settings are not those of the group. */
 static bool look_differs(struct lead *l)
 {
 	const json_t *theirs = json_get_array(l->seen[LEAD_RUN].value, "settings");
@@ -81,7 +81,7 @@ static bool look_differs(struct lead *l)
 		return false;
 	settings_differ(theirs, ours, json_get_string(leads, "host", "the group's first host"),
 		supervisor_host(l->hosts->sv), &err);
-	if (!leads) /* its hosts have died all together, perhaps */
+	if (!leads) /* perhaps all its hosts have died at once */
 		snprintf(hint, sizeof(hint),
 			"; nobody leads now: if that group has ended, remove what etcd has below %s",
 			l->keys[LEAD_PREFIX]);
@@ -90,7 +90,7 @@ static bool look_differs(struct lead *l)
 	return true;
 }
 
-/* The group has ended: this host takes its verdict, unless that was there before it began. */
+/* Takes the verdict of a group that has ended, unless it was there before this host began. */
 static bool look_ended(struct lead *l)
 {
 	struct member *m = l->hosts->member;
@@ -113,7 +113,7 @@ static void look_watched(void *arg, const struct etcd_news *news)
 		lead_report(l, news->text);
 	if (news->kind == ETCD_WATCH_GAP)
 		l->watch = etcd_watch_free(l->watch);
-	/* The other keys belong to it. */
+	/* An event of this key does not show the others. */
 	if (news->kind == ETCD_WATCH_EVENTS || news->kind == ETCD_WATCH_GAP)
 		lead_look(l);
 }
@@ -127,7 +127,7 @@ int lead_look_read(struct lead *l, const struct etcd_answer *a)
 	return r;
 }
 
-/* Nothing more is asked until something changes, or this host has waited too long. */
+/* Looks again when the watch tells of a change, or this host has waited too long. */
 static void look_pause(struct lead *l)
 {
 	uint64_t late = l->since_ms + (uint64_t)l->hosts->spec->rendezvous.join_timeout_ms;
@@ -144,7 +144,7 @@ static void look_watch(struct lead *l, int64_t revision)
 	if (lead_is_settled(l) || l->watch ||
 		etcd_watch_new(l->etcd, l->keys[LEAD_KEY], NULL, revision, look_watched, l,
 			&l->watch) == 0)
-		look_pause(l); /* else it looks again */
+		look_pause(l); /* else the retry looks again */
 }
 
 static void look_answered(void *arg, const struct etcd_answer *a)
@@ -188,7 +188,7 @@ int lead_look_send(struct lead *l, etcd_fn fn)
 static void lead_look(struct lead *l)
 {
 	if (l->call || l->withdrawing || l->state == LEAD_CLAIMING || l->state == LEAD_LEADING)
-		return; /* the call is theirs */
+		return; /* l->call is theirs */
 	loop_timer_disarm(l->retry);
 	if (lead_look_send(l, look_answered) < 0)
 		loop_timer_arm(l->retry, LEAD_RETRY_MS);
@@ -203,7 +203,7 @@ static void lead_on_retry(void *arg)
 	lead_look(l);
 }
 
-/* Posts what etcd has said last. */
+/* Posts the event that follows from the last look. */
 static void lead_post_found(struct lead *l)
 {
 	const struct lead_entry *e = &l->seen[LEAD_KEY];
@@ -220,7 +220,7 @@ static void lead_post_found(struct lead *l)
 		lead_post(l, LEAD_EV_OWN);
 	} else if (member_has_workers(l->hosts->member->state)) {
 		l->vacant = true;		   /* their head may still answer */
-	} else if (own && lead_wants_to_lead(l)) { /* this host has led, and does no more */
+	} else if (own && lead_wants_to_lead(l)) { /* the key of an earlier lead of this host */
 		snprintf(l->dead, sizeof(l->dead), "%s", l->hosts->agent);
 		lead_post(l, LEAD_EV_DEAD);
 	} else {
@@ -244,7 +244,7 @@ static void lead_follow(struct lead *l)
 	l->candidate = head_free(l->candidate);
 	if (m->link && !strcmp(agent, l->follows) && !strcmp(address, h->endpoint))
 		return;
-	l->keep = etcd_cancel(l->keep); /* for the head before */
+	l->keep = etcd_cancel(l->keep); /* a Renew of the head before */
 	free(h->endpoint);
 	h->endpoint = NULL;
 	h->deputy = link_listen_free(h->deputy);
@@ -268,7 +268,7 @@ static void lead_follow(struct lead *l)
 		member_connect(m);
 }
 
-/* A host that has not all records of the group leaves time to those that have. */
+/* A host without all records of the group lets hosts that have them claim first. */
 static uint64_t wait_for_records(const struct lead *l)
 {
 	const json_t *edition = l->seen[LEAD_EDITION].value;
@@ -278,7 +278,7 @@ static uint64_t wait_for_records(const struct lead *l)
 	return (uint64_t)l->hosts->spec->rendezvous.lease_ms;
 }
 
-/* When this host may claim: by its rank in the last round. */
+/* Sets the timer after which this host may claim: by its rank in the last round. */
 static void lead_wait(struct lead *l)
 {
 	const json_t *state = l->seen[LEAD_STATE].value, *one;
@@ -287,7 +287,7 @@ static void lead_wait(struct lead *l)
 	int rank = -1, head_rank = 0;
 	size_t i;
 
-	if (hosts_now_ms() < l->yields_ms) /* the others first */
+	if (hosts_now_ms() < l->yields_ms)
 		loop_timer_arm(l->turn, l->yields_ms - hosts_now_ms());
 	if (!lead_wants_to_lead(l))
 		return;
@@ -324,7 +324,7 @@ static void lead_lead(struct lead *l)
 	l->watch = etcd_watch_free(l->watch);
 	h->deputy = link_listen_free(h->deputy);
 	l->call = etcd_cancel(l->call);
-	l->keep = etcd_cancel(l->keep); /* for the head before */
+	l->keep = etcd_cancel(l->keep); /* a Renew of the head before */
 	h->head = TAKE_PTR(l->candidate);
 	link_listen_address(h->head->listen, address);
 	log_notice("this host leads the group %s at %s", hosts_group(h), address);
@@ -506,13 +506,13 @@ struct lead *lead_free(struct lead *l)
 		return NULL;
 	loop_cancel(supervisor_loop(l->hosts->sv), lead_step_down_now, l);
 	lead_keep_free(l);
-	lead_reach_free(l);
 	head_free(l->candidate);
 	link_resolve_free(l->resolve);
 	etcd_watch_free(l->watch);
 	etcd_free(l->etcd);
 	loop_timer_free(l->retry);
 	loop_timer_free(l->turn);
+	loop_timer_free(l->note_timer);
 	for (int i = 0; i < LEAD_N_NAMES; i++)
 		free(l->keys[i]);
 	for (int i = 0; i < LEAD_N_KEYS; i++)

@@ -15,16 +15,16 @@
 #include <string.h>
 
 /*
- * Claims the lead: takes this host's address, asks etcd for a lease, looks once more, makes a head
- * that listens but is none yet, and sends the transaction that decides. Each step follows from the
- * answer to the one before.
+ * Claims the lead. Each step follows from the answer to the one before: finds this host's address,
+ * asks etcd for a lease, looks once more, makes a candidate, which is a head that listens but does
+ * not lead yet, and sends the transaction that decides.
  *
  * A head claims its lead again when etcd no longer has it: the lease has ended while etcd was away,
- * etcd has lost what it had, or a person has removed it. A watch tells it, and each write that is
- * refused.
+ * etcd has lost its data, or an operator has removed the key. The head learns that from a watch,
+ * and from each write that etcd refuses.
  */
 
-/* Links of another secret end with it. */
+/* The link that this host has made with that secret ends, too. */
 static void claim_drop_secret(struct lead *l)
 {
 	if (l->hosts->tls && l->hosts->member->link)
@@ -32,7 +32,7 @@ static void claim_drop_secret(struct lead *l)
 	l->hosts->tls = link_tls_free(l->hosts->tls);
 }
 
-/* Links have the secret of the group, which another one may have made meanwhile. */
+/* Another host may have made a new secret since this one has last looked. */
 int lead_take_secret(struct lead *l, struct error *err)
 {
 	const char *secret = json_get_string(l->seen[LEAD_RUN].value, "secret", NULL);
@@ -40,7 +40,8 @@ int lead_take_secret(struct lead *l, struct error *err)
 	const struct link_tls_options o = { .token = z->token_file ? NULL : secret,
 		.token_file = z->token_file };
 
-	/* An etcd that has lost all may have the next secret at the revision of this one. */
+	/* After etcd has lost its data, another secret may have the revision of this one: compare
+	 * the texts. */
 	if (l->hosts->tls &&
 		(z->token_file || (secret && !strncmp(l->secret, secret, HOSTS_SECRET - 1))))
 		return 0;
@@ -84,7 +85,7 @@ static void claim_answered(void *arg, const struct etcd_answer *a)
 	}
 }
 
-/* The candidate's address, and the secret where there is none yet; both as text. */
+/* The values of lead, and of run if etcd has none yet: owned texts. */
 static int claim_values(struct lead *l, char **ret_lead, char **ret_run)
 {
 	_cleanup_json_ json_t *run = NULL, *lead = NULL;
@@ -132,7 +133,7 @@ static void claim_send(struct lead *l)
 				.value = run,
 				.len = strlen(run),
 				.lease = l->group_lease };
-		if (l->seen[LEAD_END].value) /* of a group of that name before */
+		if (l->seen[LEAD_END].value) /* of an earlier group of that name */
 			puts[t.n_then++] =
 				(struct etcd_op){ .kind = ETCD_DELETE, .key = l->keys[LEAD_END] };
 		r = etcd_txn(l->etcd, &t, lead_limit_ms(l), claim_answered, l, &l->call);
@@ -155,7 +156,7 @@ static int claim_secret(struct lead *l, struct error *err)
 	return z->token_file ? 0 : link_tls_new(&o, &l->hosts->tls, err);
 }
 
-/* A head that listens, and waits for etcd to let it lead. */
+/* Makes the candidate. */
 static int claim_listen(struct lead *l, struct error *err)
 {
 	const json_t *state = l->seen[LEAD_STATE].value;
@@ -257,7 +258,7 @@ static void claim_resolved(void *arg, const struct link_addresses *a, const stru
 	claim_failed(l, err.text);
 }
 
-/* An address of etcd, round and round. */
+/* The next one of etcd's endpoints; after the last comes the first. */
 static int claim_endpoint(struct lead *l, struct endpoint *ret, struct error *err)
 {
 	size_t n = 0;
@@ -269,14 +270,14 @@ static int claim_endpoint(struct lead *l, struct endpoint *ret, struct error *er
 		"rendezvous.endpoints", ret, err);
 }
 
-/* The address that was given for this host, or else those from which it reaches etcd. */
+/* Begins with the address that was given for this host, or those from which it reaches etcd. */
 void lead_claim(struct lead *l)
 {
 	struct error err = { 0 };
 	struct endpoint e = { .port = ENDPOINT_PORT };
 	int r = 0;
 
-	l->candidate = head_free(l->candidate); /* of a claim that was not answered */
+	l->candidate = head_free(l->candidate); /* of a claim that etcd did not answer */
 	if (l->hosts->address)
 		snprintf(e.host, sizeof(e.host), "%s", l->hosts->address);
 	else
@@ -305,7 +306,7 @@ int lead_write(struct lead *l, struct etcd_txn *t, etcd_fn fn)
 	return etcd_txn(l->etcd, t, lead_limit_ms(l), fn, l, &l->write);
 }
 
-/* Another host leads, for certain. */
+/* Another host certainly leads. */
 static void regain_lost(struct lead *l)
 {
 	tenure_lost(&l->tenure);
@@ -327,7 +328,7 @@ static enum tenure_found regain_found(int64_t revision, bool known)
 static enum tenure_verdict regain_check(struct lead *l, const struct lead_entry *state)
 {
 	const struct lead_entry *lead = &l->seen[LEAD_KEY];
-	/* A write that was not answered may have happened. */
+	/* etcd may have carried out a write that it did not answer. */
 	bool wrote = json_get_int(state->value, "term", 0) == l->term &&
 		     !strcmp(json_get_string(state->value, "head", ""),
 			     supervisor_options(l->hosts->sv)->run);
@@ -383,7 +384,7 @@ static void regain_failed(struct lead *l, const char *text)
 		l->own_lease = 0; /* another try comes with the next keep-alive */
 }
 
-/* The rest that this host has had there follows. */
+/* The other keys of this host follow. */
 static void regain_refill(struct lead *l)
 {
 	l->seen[LEAD_RUN].revision = l->revision;
@@ -409,7 +410,7 @@ static void regain_written(void *arg, const struct etcd_answer *a)
 		l->state_revision =
 			l->rewrites_all && l->state_revision ? a->revision : l->old_state;
 		lead_kept(l, l->granted_ms, lead_ttl_s(l));
-	} else if (lead_check_refused(l, a)) { /* by an earlier try, on the lease of that */
+	} else if (lead_check_refused(l, a)) { /* an earlier try has written it */
 		l->state_revision = l->old_state;
 	} else {
 		return;
@@ -424,8 +425,8 @@ static void regain_written(void *arg, const struct etcd_answer *a)
 	lead_flush(l);
 }
 
-/* What stands below a key; owned. The last round is that of the head before as long as hosts of it
- * may have to be waited for. */
+/* The value of a key; owned. While this host waits for hosts of the head before, state stays as it
+ * was. */
 static json_t *regain_value(struct lead *l, enum lead_key key)
 {
 	char address[SOCKET_ADDRESS_MAX];
@@ -486,7 +487,7 @@ static void regain_granted(void *arg, const struct etcd_answer *a)
 	lead_regain_try(l);
 }
 
-/* A lease for the lead, one for the rest where that is gone, and then both. */
+/* Gets a lease for the lead, then one for the other keys if they are gone, then writes. */
 static int regain_next(struct lead *l)
 {
 	if (l->own_lease && (!l->rewrites_all || l->granted))
@@ -518,7 +519,7 @@ static void watch_checked(void *arg, const struct etcd_answer *a)
 
 	l->write = NULL;
 	if (a->status != STATUS_OK)
-		return; /* after the next keep-alive that is answered, again */
+		return; /* the next keep-alive that etcd answers checks again */
 	lead_watch(l, a->revision + 1);
 	if (a->succeeded || lead_check_refused(l, a))
 		lead_flush(l);
@@ -580,7 +581,7 @@ static void watch_news(void *arg, const struct etcd_news *news)
 
 void lead_watch(struct lead *l, int64_t revision)
 {
-	/* Without memory, it looks after each keep-alive. */
+	/* Without memory, each keep-alive checks. */
 	if (!l->watch && etcd_watch_new(l->etcd, l->keys[LEAD_KEY], NULL, revision, watch_news, l,
 				 &l->watch) < 0)
 		log_error("out of memory: %s is not watched", l->keys[LEAD_KEY]);

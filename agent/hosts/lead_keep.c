@@ -12,9 +12,8 @@
 #include <string.h>
 
 /*
- * What the head does in etcd: five keep-alives in each lease, and a write for each round, for the
- * verdict, and to leave. One write is under way at a time. What cannot be written is written when
- * etcd is back.
+ * The requests of a head to etcd: five keep-alives in each lease, and a write for each round, for
+ * the verdict, and to leave. One write is under way at a time. While etcd is away, writes wait.
  */
 
 enum {
@@ -97,7 +96,7 @@ static int keep_put(struct lead *l, enum lead_key key, const char *text, int64_t
 
 /* --- by a member ------------------------------------------------------------------------------ */
 
-/* A member: the head's leases were kept alive for it. */
+/* This member has kept the head's leases alive. */
 static void keep_renewed(void *arg, const struct etcd_answer *a)
 {
 	struct lead *l = arg;
@@ -121,7 +120,7 @@ void lead_renew_for(struct lead *l, int64_t number, const json_t *leases)
 	(void)!etcd_keep_alive(l->etcd, ids, n, lead_limit_ms(l), keep_renewed, l, &l->keep);
 }
 
-/* The head: a lease that has ended is not regained by others. */
+/* ttl_s 0: the lease has ended, and only the head itself can claim the lead again. */
 void lead_renewed(struct lead *l, int64_t number, int64_t ttl_s)
 {
 	if (l->state != LEAD_LEADING || l->lost || l->regains || number != l->renewal || ttl_s <= 0)
@@ -132,7 +131,7 @@ void lead_renewed(struct lead *l, int64_t number, int64_t ttl_s)
 	lead_arm(l);
 }
 
-/* etcd has not answered this host: all others try. */
+/* etcd has not answered this host: has all members try. */
 static void keep_ask(struct lead *l)
 {
 	_cleanup_json_ json_t *body = json_pack("{s:I, s:[I]}", "number", (json_int_t)++l->renewal,
@@ -140,7 +139,7 @@ static void keep_ask(struct lead *l)
 	_cleanup_free_ char *text = NULL;
 	size_t len;
 
-	if (l->group_lease) /* another program may have put the run without one */
+	if (l->group_lease) /* another program may have put run without one */
 		json_add(json_get_array(body, "leases"), json_integer(l->group_lease));
 	text = body ? json_dump_text(body, &len) : NULL;
 	l->asked_ms = hosts_now_ms();
@@ -182,7 +181,7 @@ static void keep_renew(void *arg)
 		head_drop_unrecorded(l->hosts->head);
 	if (l->resigning)
 		lead_flush(l);
-	lead_reach_look(l);
+	lead_reach_check(l);
 	(void)head_warn_missing(l->hosts->head);
 	lead_regain_try(l);
 	if (l->keep || l->regains)
@@ -214,13 +213,13 @@ static void keep_recorded(void *arg, const struct etcd_answer *a)
 			l->hosts->head, (uint64_t)json_get_int(record, "round", 0), !l->record);
 		head_admit_waiting(l->hosts->head);
 	} else {
-		/* An earlier try, which had no answer, has written. */
+		/* An earlier try, which etcd did not answer, may have written it. */
 		if (a->status == STATUS_OK && lead_check_refused(l, a))
 			l->state_revision = l->old_state;
 		if (!l->record)
 			l->record = TAKE_PTR(record);
 	}
-	/* After a failure the next keep-alive that is answered flushes. */
+	/* After a failure the next keep-alive that etcd answers flushes. */
 	if (a->status == STATUS_OK)
 		lead_flush(l);
 }
@@ -242,7 +241,7 @@ static void keep_write_record(struct lead *l)
 	}
 }
 
-/* The verdict stands there, or cannot. */
+/* The verdict is written, or cannot be. */
 static void keep_end_over(struct lead *l)
 {
 	json_decref(l->end);
@@ -283,7 +282,7 @@ static void keep_noted(void *arg, const struct etcd_answer *a)
 	l->write = NULL;
 	lead_written(l, a);
 	if (a->status != STATUS_OK)
-		return; /* the next keep-alive that is answered flushes */
+		return; /* the next keep-alive that etcd answers flushes */
 	if (a->succeeded) {
 		l->edition_due = false;
 		FEATURES_CALL(l->hosts->sv, hosts_noted, l->hosts->sv);
@@ -328,7 +327,7 @@ void lead_flush(struct lead *l)
 		lead_report(l, "out of memory");
 }
 
-/* The hosts that etcd knows may start again before it knows of that. */
+/* A round of hosts that etcd knows may start before etcd knows the round. */
 static void keep_go_on(void *arg)
 {
 	struct lead *l = arg;
@@ -337,7 +336,7 @@ static void keep_go_on(void *arg)
 		head_recorded(l->hosts->head, round_number(l->hosts->head->round), false);
 }
 
-/* max_run_time was over before this host led. All hosts are there now, and hear of it. */
+/* max_run_time was over before this host led: it ends the group now that all hosts are there. */
 static void keep_late(void *arg)
 {
 	struct lead *l = arg;
@@ -407,7 +406,7 @@ static void keep_revoked(void *arg, const struct etcd_answer *a)
 	keep_revoke(l);
 }
 
-/* The leases, on which nothing hangs any more. */
+/* Revokes the leases, which no key has any more. */
 static void keep_revoke(struct lead *l)
 {
 	int64_t lease = l->own_lease ? l->own_lease : l->group_lease;
@@ -426,15 +425,15 @@ static void keep_deleted(void *arg, const struct etcd_answer *a)
 
 	l->write = NULL;
 	if (a->status != STATUS_OK)
-		lead_report(l, a->text); /* the next keep-alive that is answered flushes */
+		lead_report(l, a->text); /* the next keep-alive that etcd answers flushes */
 	else if (a->succeeded)
 		keep_revoke(l);
 	else if (lead_check_refused(l, a))
 		lead_flush(l);
 }
 
-/* No claim may find the state of a group that has ended: all goes at once, where no other host
- * leads by now. */
+/* Removes all keys at once, unless another host leads by now: no claim may find the state of a
+ * group that has ended. */
 static void keep_remove(struct lead *l)
 {
 	const struct etcd_compare own[] = { { l->keys[LEAD_KEY], l->regains ? 0 : l->revision },
@@ -474,13 +473,13 @@ static void keep_resigned(void *arg, const struct etcd_answer *a)
 		l->removing = false;
 		loop_timer_arm(l->renew, KEEP_RESIGN_MS);
 	} else if (!l->yielding) {
-		lead_withdraw(l); /* others may have left meanwhile, or lead since a try before */
+		lead_withdraw(l); /* other hosts may have left or claimed meanwhile */
 	} else {
 		lead_removed(l);
 	}
 }
 
-/* All that the next head is to find stands there first. */
+/* Gives up the lead once all keys are written that the next head has to find. */
 static void keep_resign(struct lead *l)
 {
 	_cleanup_json_ json_t *state = NULL;
@@ -515,7 +514,7 @@ bool lead_is_over(const struct lead *l)
 	return l->removed || (l->state != LEAD_LEADING && !l->withdrawing);
 }
 
-/* --- the beginning and the end of a tenure ---------------------------------------------------- */
+/* --- the begin and the end of the lead ---------------------------------------------------- */
 
 void lead_keep_begin(struct lead *l)
 {

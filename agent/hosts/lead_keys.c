@@ -11,8 +11,8 @@
 #include <string.h>
 
 /*
- * Persistent keys of workers, in etcd: a head reads those of the head before, and then writes each
- * change after it was made, in batches. A key that changes often is written as it is by then.
+ * Persistent keys of workers, in etcd: a head reads the keys that the head before has left, and
+ * then writes changes in batches, each key with the value that it has by then.
  */
 
 enum {
@@ -20,7 +20,7 @@ enum {
 	KEYS_BYTES = 1 << 20, /* of values in one batch; one value may be as large */
 };
 
-/* A batch on its way to etcd: keys, each with its value, or with none where it was deleted. */
+/* A batch on its way to etcd: keys, each with its value, or with NULL if it was deleted. */
 struct keys_batch {
 	int n;
 	size_t bytes;
@@ -54,7 +54,7 @@ static struct keys_batch *keys_batch_free(struct keys_batch *b)
 	return NULL;
 }
 
-/* etcd has another value than the store. */
+/* Notes that etcd has another value than the store. */
 static void keys_mark(struct lead *l, const char *key)
 {
 	if (json_put(l->dirty, key, json_true()) < 0)
@@ -77,7 +77,7 @@ static void keys_written(void *arg, const struct etcd_answer *a)
 	l->batch = keys_batch_free(b);
 	lead_written(l, a);
 	if (a->status != STATUS_OK)
-		return; /* the next keep-alive that is answered flushes */
+		return; /* the next keep-alive that etcd answers flushes */
 	if (a->succeeded || lead_check_refused(l, a))
 		lead_flush(l);
 }
@@ -110,7 +110,7 @@ static int keys_send(struct lead *l)
 
 static void keys_sent(struct lead *l)
 {
-	bool sends = l->batch->n && !l->write; /* else the end of that write flushes */
+	bool sends = l->batch->n && !l->write; /* the end of another write flushes */
 	int r = sends ? keys_send(l) : 0;
 
 	if (!sends || r < 0) {
@@ -122,7 +122,7 @@ static void keys_sent(struct lead *l)
 		log_error("persistent keys cannot be kept in etcd: %s", strerror(-r));
 }
 
-/* The value that a key has now. */
+/* Adds to the batch the value that its next key has now. */
 static void keys_read(void *arg, const struct store_answer *a)
 {
 	struct lead *l = arg;
@@ -149,7 +149,7 @@ static void keys_read(void *arg, const struct store_answer *a)
 	keys_collect(l);
 }
 
-/* Takes one key after the other, until the batch is full or all are in it. */
+/* Reads one key after the other, until the batch is full or has all. */
 static void keys_collect(struct lead *l)
 {
 	struct keys_batch *b = l->batch;
@@ -254,7 +254,7 @@ static int keys_put_loaded(struct lead *l, const struct etcd_entry *e)
 	int n = snprintf(name, sizeof(name), KV_PERSISTENT "%s", e->key + strlen(l->keys[LEAD_KV]));
 
 	if (n >= (int)sizeof(name) || e->len > STORE_VALUE_MAX)
-		return -EINVAL; /* none of ours */
+		return -EINVAL; /* no head has written it */
 	return store_put(keys_store(l), &put, keys_put, l, NULL);
 }
 

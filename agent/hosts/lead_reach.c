@@ -11,8 +11,8 @@
 
 /*
  * The host that leads has to be one that the others reach. A host that has not reached it for a
- * lease notes that in etcd. A head with fewer than MIN hosts for two leases looks for such notes,
- * and leaves the lead to another host for as long.
+ * lease writes a note to etcd. A head that has had fewer than MIN hosts for two leases looks for
+ * such notes. If there are any, it leaves the lead to another host for two leases.
  */
 
 enum { REACH_LEASES = 2 };
@@ -114,7 +114,7 @@ static void reach_asked(void *arg, const struct etcd_answer *a)
 	lead_resign(l);
 }
 
-void lead_reach_look(struct lead *l)
+void lead_reach_check(struct lead *l)
 {
 	const struct etcd_op get = { .kind = ETCD_GET,
 		.key = l->keys[LEAD_WAITING],
@@ -135,14 +135,10 @@ void lead_reach_look(struct lead *l)
 	(void)!etcd_txn(l->etcd, &t, lead_limit_ms(l), reach_asked, l, &l->notes_call);
 }
 
-/* --- both ------------------------------------------------------------------------------------- */
+/* --- both sides
+ * ------------------------------------------------------------------------------------- */
 
 int lead_reach_timers(struct lead *l)
 {
 	return loop_timer_new(supervisor_loop(l->hosts->sv), reach_patience, l, &l->note_timer);
-}
-
-void lead_reach_free(struct lead *l)
-{
-	loop_timer_free(l->note_timer);
 }

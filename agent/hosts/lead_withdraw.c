@@ -8,8 +8,9 @@
 #include <string.h>
 
 /*
- * A host that leaves while nobody leads, also one that has handed the lead over: the next head does
- * not have to wait for it, and the last one of a group leaves nothing behind.
+ * A host leaves while no host leads, or after it has given up the lead. It takes itself out of the
+ * last round in etcd, so that the next head does not wait for it; the last host of a group removes
+ * all keys.
  */
 
 static void withdraw_look(struct lead *l);
@@ -26,13 +27,13 @@ static void withdraw_written(void *arg, const struct etcd_answer *a)
 
 	l->write = NULL;
 	if (a->status == STATUS_OK && !a->succeeded)
-		withdraw_look(l); /* another host has written */
+		withdraw_look(l); /* another host has written meanwhile */
 	else
 		withdraw_over(l);
 }
 
-/* Whether no worker of that host lives: it is this one, or one that has left this one's group after
- * this one had said who is in it. */
+/* Whether no worker of that host lives: it is this one, or has left the group while this one led.
+ */
 static bool withdraw_has_left(const struct lead *l, const json_t *state, const char *run)
 {
 	const struct head *h = l->hosts->head;
@@ -48,7 +49,8 @@ static bool withdraw_has_left(const struct lead *l, const json_t *state, const c
 	return true;
 }
 
-/* Takes who has left out of the last round. Returns how many others are in it; -1: they all are. */
+/* Takes the hosts that have left out of the last round. Returns how many others are in it; -1: no
+ * host has left. */
 static int withdraw_cross_out(const struct lead *l, json_t *state)
 {
 	json_t *list = json_object_get(state, "hosts");
@@ -102,10 +104,10 @@ static void withdraw_looked(void *arg, const struct etcd_answer *a)
 		withdraw_over(l);
 		return;
 	}
-	/* Its own one is of a claim. */
+	/* A lead of this host itself is of a claim. */
 	led = lead->revision &&
 	      strcmp(json_get_string(lead->value, "agent", ""), l->hosts->agent) != 0;
-	others = lead->revision ? 0 : -1; /* run alone may be of a head that is to come again */
+	others = lead->revision ? 0 : -1; /* a head that claims again may have written run alone */
 	if (state->revision)
 		others = withdraw_cross_out(l, state->value);
 	all = !others && l->seen[LEAD_RUN].revision;

@@ -15,11 +15,10 @@
 
 /*
  * Hosts that leave the group on purpose, or are let back: Leave and Drain of io.elasticd.Manager.
- * Only the head knows all hosts: a member asks it, and answers its caller when the head has
- * answered.
+ * Only the head knows all hosts: a member sends it Ask, and answers its caller when Reply comes.
  */
 
-/* A Drain that the head has not answered. */
+/* A Drain without a Reply. */
 struct drain_call {
 	LIST_ENTRY(drain_call) link;
 	struct varlink_call *call; /* NULL: the caller has gone */
@@ -50,7 +49,7 @@ void hosts_leave(struct hosts *h, const char *why)
 	supervisor_settle(h->sv);
 }
 
-/* Whether the job has a group that goes on; else answers the call. */
+/* Whether the job has a group that goes on. If not, refuses the call. */
 static bool leave_can(struct supervisor *sv, const struct hosts *h, struct varlink_call *call)
 {
 	struct error err = { 0 };
@@ -94,7 +93,7 @@ static bool drain_is_there(const struct round_host *host)
 	return host->state != HOST_GONE && host->state != HOST_MISSING && !host->leaving;
 }
 
-/* The names of the group's hosts. */
+/* The error names the hosts that are there. */
 static int drain_unknown(const struct head *h, const char *name, struct error *err)
 {
 	const struct round_host *host = NULL;

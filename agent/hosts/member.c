@@ -14,9 +14,8 @@
 #include <string.h>
 
 /*
- * This host as a member of the group. The machine of agent/rounds/member_machine.h decides; this
- * file carries its actions out, keeps the lease, and keeps a link to the head. No worker lives when
- * the lease is over.
+ * Carries out the actions of agent/rounds/member_machine.h, and keeps the lease and the link to the
+ * head. When the lease is over, no worker lives here.
  */
 
 enum {
@@ -31,11 +30,11 @@ static void member_prepare_now(struct member *m)
 
 	if (m->state == MEMBER_PREPARING)
 		member_post(m, r < 0 ? MEMBER_EV_FAILED : MEMBER_EV_READY);
-	else if (r == 0) /* late, but able */
+	else if (r == 0) /* it has said that it could not take part, and now can */
 		member_say_prepared(m);
 }
 
-/* A host that said that it cannot take part comes back as one that was late. */
+/* May be called again, with NULL, after it has reported why this host is not ready. */
 static void member_when_ready(void *arg, const struct error *why)
 {
 	struct member *m = arg;
@@ -71,7 +70,7 @@ static void member_rejoin_now(void *arg)
 	member_post(arg, MEMBER_EV_LINKED);
 }
 
-/* A link that ended is followed by another one; there may be another head by then. */
+/* Joins again by the present link, or makes another one, perhaps to another head. */
 static void member_rejoin(struct member *m)
 {
 	if (*m->refused) {
@@ -92,7 +91,7 @@ static void member_act(struct member *m, enum member_action action)
 	case MEMBER_DO_NOTHING:
 		break;
 	case MEMBER_DO_JOIN:
-		if (m->noticed) { /* the head that was to see to it is lost */
+		if (m->noticed) {
 			member_give_up(m, "preempted", supervisor_preempted_status(m->sv),
 				"the head was lost after the notice of preemption");
 			break;
@@ -137,8 +136,8 @@ static void member_act(struct member *m, enum member_action action)
 	}
 }
 
-/* The guard has until halfway between this host's end of the lease and the head's. On the head's
- * own host no worker outlives the lead. */
+/* The member's lease is over a tenth before the head's: the guard kills halfway between. On the
+ * head's own host no worker outlives the lead. */
 void member_fence(const struct member *m)
 {
 	const struct lease_member *l = &m->lease;
@@ -215,7 +214,7 @@ static void member_on_lease(void *arg)
 		member_arm_lease(m);
 }
 
-/* This host tells of a clock that jumps at once, and of one that drifts every ten minutes. */
+/* Whether an event is due: at once if the clock has jumped, every ten minutes if it drifts. */
 static bool member_clock_differs(const struct member *m, int64_t offset_us)
 {
 	int64_t by = llabs(offset_us - m->noted_offset_us);
@@ -228,7 +227,7 @@ static bool member_clock_differs(const struct member *m, int64_t offset_us)
 	       hosts_now_ms() - m->noted_clock_ms >= MEMBER_CLOCK_MS;
 }
 
-/* Pictures of the run show the events of all hosts by one clock. */
+/* Adds an event "clock", by which `elasticctl plot` shows the events of all hosts on one clock. */
 static void member_note_clock(struct member *m)
 {
 	bool leads = m->hosts->head;
@@ -252,7 +251,7 @@ static void member_note_clock(struct member *m)
 		"%s", text);
 }
 
-/* A beat that was sent before the present JOIN belongs to no lease. */
+/* The head has answered a beat. One that was sent before the present Join counts for no lease. */
 static void member_on_beat(void *arg, const struct link_beat *beat)
 {
 	struct member *m = arg;
@@ -282,7 +281,7 @@ void member_give_up(struct member *m, const char *result, int status, const char
 	hosts_check_over(m->hosts);
 }
 
-/* The head answers no more, or wants no more of this host. */
+/* The link has ended for good. forgotten: the head does not know this host any more. */
 static void member_link_ended(struct member *m, const struct error *why, bool forgotten)
 {
 	char text[SUPERVISOR_REASON_MAX];
@@ -304,7 +303,7 @@ static void member_link_ended(struct member *m, const struct error *why, bool fo
 	}
 	if (!member_is_away(m)) {
 		log_warning("the link to the head has ended: %s", why->text);
-		if (why->code != -ETIMEDOUT) /* one side has broken the protocol */
+		if (why->code != -ETIMEDOUT) /* one side has broken the protocol: join no more */
 			snprintf(m->refused, sizeof(m->refused), "%.500s", why->text);
 		member_post(m, MEMBER_EV_LOST);
 		return;
@@ -340,14 +339,14 @@ void member_leave_head(struct member *m)
 	member_post(m, MEMBER_EV_LOST);
 }
 
-/* What the guard says when this agent has died. */
+/* Gives the guard the message that it sends to the head when this agent has died. */
 static void member_leave_last_word(const struct member *m)
 {
 	struct sockaddr_storage to;
 	char text[FENCE_TEXT_MAX];
 	ssize_t len = link_last_word(m->link, text, sizeof(text), &to);
 
-	if (len > 0 && !m->hosts->head) /* the head's own is for its deputy */
+	if (len > 0 && !m->hosts->head) /* the guard of the head's host tells the deputy */
 		fence_last_word((const struct sockaddr *)&to, sizeof(to), text, (size_t)len);
 }
 
@@ -371,7 +370,7 @@ static void member_on_state(void *arg, enum link_state state, const struct error
 			lead_unlinked(m->hosts->lead);
 	} else {
 		struct error copy = why ? *why : (struct error){ 0 };
-		/* A link that was up before is refused only by a head that has forgotten it. */
+		/* Only a head that has forgotten this host refuses a link that was up before. */
 		bool forgotten = !was_linked && link_peer(m->link)->head;
 
 		m->link = link_free(m->link);

@@ -135,7 +135,7 @@ void member_say_drain(
 
 /* Any message (member_hear.c); arg: the member. */
 int member_hear(void *arg, const char *method, json_t *p, struct error *err);
-/* Those about workers (relay.c). */
+/* Messages about workers (relay.c). */
 int member_hear_relayed(struct member *m, const char *method, const json_t *p, struct error *err);
 /* Call, Flow and Hangup (member_calls.c). */
 int member_hear_call(struct member *m, const char *method, const json_t *p, struct error *err);

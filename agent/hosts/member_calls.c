@@ -14,15 +14,15 @@
 #include <string.h>
 
 /*
- * Calls that the head makes of this host, for operators on any host. The end of the run waits for
+ * Serves calls of the head to this host, for operators on any host. The end of the run waits for
  * answers that are under way, as long as the head takes them.
  */
 
 enum {
 	INCOMING_CONNECTIONS = 1024,
 	INCOMING_QUEUED_BYTES = 256 << 10, /* for each, beside the one answer that is on its way */
-	INCOMING_BYE_MS = 10000,	   /* without a message of the head */
-	INCOMING_LEAVE_MS = 1000,	   /* in all, where others wait for this host's Bye */
+	INCOMING_BYE_MS = 10000,  /* Bye waits at most so long after a message of the head */
+	INCOMING_LEAVE_MS = 1000, /* in all, if other hosts wait for this one's Bye */
 };
 
 struct member_calls {
@@ -45,7 +45,7 @@ static void incoming_closed(void *user, void *arg)
 	member_calls_check_bye(arg);
 }
 
-/* Ranks are those of all hosts: this one has lines of its own workers. */
+/* The caller's ranks may be those of any host. */
 static int incoming_logs(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct member *m = arg;
@@ -62,7 +62,7 @@ static int incoming_errors(struct varlink_call *call, json_t *p, void *arg)
 	return varlink_reply(call, json_pack("{s:o}", "failures", failures));
 }
 
-/* The method of another feature. */
+/* Dump is a method of another feature. */
 static int incoming_dump(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct member *m = arg;
@@ -139,7 +139,7 @@ void member_calls_cut(struct member *m)
 	calls_in_close(&m->incoming->in);
 }
 
-/* A head that opens more than these has lost count. */
+/* Opens a connection. Refuses it, with *ret unchanged, if there are too many. */
 static int incoming_open(struct member *m, int64_t number, struct incoming **ret, struct error *err)
 {
 	struct incoming *s;
@@ -175,7 +175,7 @@ int member_hear_call(struct member *m, const char *method, const json_t *p, stru
 		return r;
 	if (call_in_feed(&s->in, p) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
-	/* Workers that the next message starts write what this call is to read. */
+	/* At once: the next message may start workers whose lines this call has to read. */
 	call_in_receive(&s->in);
 	return 0;
 }

@@ -13,8 +13,8 @@
 #include <string.h>
 
 /*
- * The head's orders. A link has checked each against the interface; here it is checked against what
- * this host is and knows.
+ * The orders of the head. The link has checked each against the interface; this file checks it
+ * against this host's state and specification, and posts the event to the machine.
  */
 
 void member_seat_fini(struct member_seat *s)
@@ -36,15 +36,15 @@ static int hear_admitted(struct member *m, const json_t *p, struct error *err)
 	m->was_member = true;
 	m->answered_ms = hosts_now_ms();
 	m->known_round = (uint64_t)json_get_int(p, "known_round", 0);
-	/* The JOIN was the first beat of the lease, and this is its answer. */
+	/* Join was the first beat of the lease; this is its answer. */
 	if (!lease_answer(&m->lease, m->lease.sent_ms, hosts_now_ms())) {
 		member_post(m, MEMBER_EV_LOST);
 		return 0;
 	}
 	member_arm_lease(m);
-	FEATURES_CALL(m->sv, hosts_board, m->sv, 0, INT64_MIN, false); /* of the time before */
+	FEATURES_CALL(m->sv, hosts_board, m->sv, 0, INT64_MIN, false); /* forgets the head before */
 	member_post(m, MEMBER_EV_JOINED);
-	if (*m->hosts->stop_text) /* the head before was asked, and is lost */
+	if (*m->hosts->stop_text) /* the head before is lost, and has not stopped the group */
 		member_say_ask(m, "stop", m->hosts->stop_timeout_ms, m->hosts->stop_text);
 	if (m->hosts->lead)
 		lead_linked(m->hosts->lead);
@@ -79,7 +79,7 @@ static int hear_place(const struct spec *spec, const json_t *place, int64_t worl
 		err, -EPROTO, "places", "expected roles of this host, got \"%.60s\"", name);
 }
 
-/* Where the attempt runs already: the next start of each worker. */
+/* If the attempt runs already: the number of the next start of each worker. */
 static int hear_starts(const json_t *list, struct member_seat *s, struct error *err)
 {
 	const json_t *one;
@@ -115,7 +115,7 @@ static int hear_assign(struct member *m, const json_t *p, struct error *err)
 	if (r < 0)
 		return error_field(err, -EPROTO, "method", "Assign does not fit a host that is %s",
 			member_state_name(m->state));
-	if (r > 0) /* of the time before */
+	if (r > 0) /* sent before the head knew of this host's Join */
 		return 0;
 	s.roles = calloc(spec->n_roles, sizeof(*s.roles));
 	if (!s.roles)
@@ -150,7 +150,7 @@ static int hear_assign(struct member *m, const json_t *p, struct error *err)
 	return 0;
 }
 
-/* Orders of other rounds than the one that this host prepares for, or runs in. */
+/* Whether an order is of another round than this host's. */
 static bool hear_is_late(const struct member *m, const json_t *p)
 {
 	return (uint64_t)json_get_int(p, "round", 0) != m->round;
@@ -245,7 +245,7 @@ static int hear_drain(struct member *m, const json_t *p, struct error *err)
 
 static const struct {
 	const char *method;
-	bool order; /* the lease is looked at before */
+	bool order; /* dropped if the lease is over */
 	int (*hear)(struct member *m, const json_t *p, struct error *err);
 } member_methods[] = {
 	{ "Admitted", false, hear_admitted },

@@ -98,7 +98,7 @@ void member_say_started(struct member *m)
 	member_say(m, "Started", message_started(m->round, (int64_t)loop_real_us()));
 }
 
-/* How the failure ranks among those at the same time. */
+/* The class of a failure, by which the head chooses among failures of the same time. */
 static const char *say_class(const json_t *failure)
 {
 	const json_t *exit = json_object_get(failure, "exit");
@@ -110,7 +110,7 @@ static const char *say_class(const json_t *failure)
 		       : "timeout";
 }
 
-/* A copy in the head's time, as far as that is known. */
+/* A copy with times by the head's clock, as far as this host knows that. */
 static json_t *say_failure(const struct member *m, const json_t *failure)
 {
 	json_t *copy = json_deep_copy(failure);
@@ -141,7 +141,7 @@ void member_say_leave(struct member *m)
 
 void member_say_bye(struct member *m)
 {
-	/* Without a connection the lease says the same later. */
+	/* Without a connection, the head learns it by the end of the lease. */
 	if (!m->linked) {
 		m->link = link_free(m->link);
 		return;
@@ -159,14 +159,14 @@ static json_t *say_report(
 	return message_report(m->round, name, rank, start, event, (int64_t)loop_real_us());
 }
 
-/* The state that an end has led to. */
+/* The state of a worker that has ended, for its Report. */
 static const char *say_state(const struct worker *w)
 {
 	switch (w->state) {
 	case WORKER_WAITING:
 	case WORKER_SUCCEEDED:
 		return worker_state_name(w->state);
-	case WORKER_FAILED: /* a failure is reported when it is decided that it is one */
+	case WORKER_FAILED: /* member_say_failures() reports the failure itself */
 		return worker_state_name(w->on_purpose ? WORKER_STOPPED : WORKER_FAILED);
 	default:
 		return worker_state_name(WORKER_STOPPED);

@@ -14,15 +14,15 @@
 #include <string.h>
 
 /*
- * Operators' calls that concern all hosts, on any of them: the head answers. Where there is no link
- * to it, this host answers with what it knows, and says so.
+ * Operators' calls on any host that concern all hosts: the head answers. Without a link to the
+ * head, this host answers with what it knows, and a note says so.
  */
 
 enum { QUESTION_MS = 700 }; /* elasticd waits a second, then it answers from files */
 
 static const char operators_no_link[] = "there is no link to the host that leads the group";
 
-/* Whether this host is a member whose head can be asked. */
+/* Whether the head can answer. */
 static bool operators_linked(const struct member *m)
 {
 	return m->linked && member_is_admitted(m);
@@ -74,7 +74,7 @@ static bool operators_own_ranks(const struct member *m, const char *text)
 	return own == ranks_count(&ranks);
 }
 
-/* Returns whether the call was answered: lines of this host's workers follow. */
+/* Without a link. Returns whether it has refused the call; if not, this host's lines follow. */
 static bool operators_own_logs(struct member *m, struct varlink_call *call, const json_t *p)
 {
 	char note[256];
@@ -117,14 +117,14 @@ static bool relay_logs(struct hosts *h, struct varlink_call *call, json_t *p, in
 
 /* --- questions -------------------------------------------------------------------------------- */
 
-/* A call of which this host can answer a part. */
+/* A call that the head is to answer; if it cannot, this host answers with what it knows. */
 struct question {
 	struct member *member;
 	struct varlink_call *call;
 	json_t *p;
 	struct call_out *out; /* NULL: it is over */
 	struct loop_timer *timer;
-	/* group: the head's answer, or NULL: note says why there is none. Returns the answer. */
+	/* Makes the answer; group: the head's, or NULL: note says why there is none. */
 	json_t *(*answer)(struct member *m, const json_t *p, const json_t *group, const char *note);
 };
 
@@ -229,8 +229,8 @@ void hosts_note_missing(const struct supervisor *sv, json_t *answer)
 		operators_put_note(h->member, answer, operators_no_link);
 }
 
-/* Of a job on this host, what the head knows better. Times of its clock become those of this one's.
- */
+/* The job of this host, with members that the head knows better. Times by the head's clock become
+ * those of this one. */
 static json_t *answer_status(
 	struct member *m, const json_t *p, const json_t *group, const char *note)
 {
@@ -287,7 +287,7 @@ static json_t *answer_errors(
 static bool relay_status(struct hosts *h, struct varlink_call *call, json_t *p, int *ret)
 {
 	if (h->head)
-		return false; /* it has all of this */
+		return false; /* the head's own host knows all */
 	*ret = question_ask(h->member, call, p, answer_status);
 	return true;
 }
@@ -319,7 +319,7 @@ static bool relay_dump(struct hosts *h, struct varlink_call *call, json_t *p, in
 
 static const struct {
 	const char *method;
-	/* Whether it has the call answered; ret: what a handler returns. */
+	/* Returns whether it sees to the answer; ret: the return value of a handler. */
 	bool (*relay)(struct hosts *h, struct varlink_call *call, json_t *p, int *ret);
 } operator_methods[] = {
 	{ "Logs", relay_logs },

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What the group of several hosts is in this agent: a member (member.h), on the host that leads
- * also a head (head.h), and, if etcd elects the head, this host's part in that (lead.h).
+ * This agent's part in a group of several hosts: a member (member.h); on the host that leads also a
+ * head (head.h); and, if etcd elects the head, this host's part in that (lead.h).
  *
  *   feature.c          the hooks of the core
  *

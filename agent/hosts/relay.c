@@ -9,7 +9,7 @@
 #include <string.h>
 
 /*
- * Joins what workers share (agent/sharing/relay.h, agent/sharing/group.h) to links.
+ * Carries what workers share (agent/sharing/relay.h, agent/sharing/group.h) over links.
  */
 
 /* --- the member ------------------------------------------------------------------------------- */
@@ -18,7 +18,7 @@ static int uplink_send(void *arg, const char *method, const char *body, size_t l
 {
 	struct member *m = arg;
 
-	/* No call waits for a head that this host belongs to no more. */
+	/* A head that this host has left answers no call. */
 	if (!m->link || member_is_away(m) || m->state == MEMBER_FENCED ||
 		(m->state == MEMBER_OVER && !m->bye_due))
 		return -ECONNRESET;
@@ -171,7 +171,7 @@ void head_host_calls_open(struct head_host *x)
 	calls_out_init(&x->calls, &way, true);
 }
 
-/* Its workers die by its lease, and only then it counts as lost. */
+/* Ends the link only: the host is lost when its lease is over and its workers are dead. */
 static void downlink_silent(void *arg)
 {
 	struct head_host *x = arg;

@@ -23,8 +23,8 @@ static int settings_add(json_t *list, const char *key, json_t *value)
 	return json_add(list, one);
 }
 
-/* Of a role its name and what it is to the group; how many replicas a host has is its own. full: as
- * spec_to_json() has it. */
+/* A role without its replicas, whose number is each host's own; full: the role of spec_to_json().
+ */
 static json_t *settings_role(const struct spec_role *role, const json_t *full)
 {
 	return json_pack("{s:s, s:b, s:b, s:b, s:O*}", "name", role->name, "leader", role->leader,
@@ -50,7 +50,7 @@ json_t *settings_of(const struct spec *spec)
 	if (!r)
 		r = settings_add(list, "rendezvous.quarantine",
 			json_incref(json_object_get(rendezvous, "quarantine")));
-	/* By these a later head knows when workers of the one before are dead. */
+	/* From these a later head computes when workers of the one before are dead. */
 	if (!r && spec->rendezvous.backend == SPEC_RENDEZVOUS_ETCD)
 		r = settings_add(list, "rendezvous.lease",
 			json_integer((json_int_t)spec->rendezvous.lease_ms));
@@ -93,7 +93,7 @@ static const char *settings_find(const json_t *settings, const char *key)
 	return "none";
 }
 
-/* Two values that differ, and the key of both. */
+/* Two values that differ, and their key. */
 struct difference {
 	char key[128];
 	const json_t *ours, *theirs; /* borrowed; NULL: that host has none */
@@ -108,7 +108,7 @@ static bool difference_is(struct difference *d, const json_t *ours, const json_t
 	return true;
 }
 
-/* Goes on to the first key of `of`, which is either value, that differs. */
+/* Goes on to the first key of `of` (ours or theirs) that differs. */
 static bool difference_in_object(struct difference *d, const json_t *of)
 {
 	const json_t *ours = d->ours, *theirs = d->theirs;

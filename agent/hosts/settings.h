@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * What must be alike on all hosts of a group, as in Join of io.elasticd.Peer: an array of Setting.
- * Pure. Commands and variables of workers are not among it: each host runs what its own user said.
+ * The settings that must be alike on all hosts of a group: an array of Setting, as in Join of
+ * io.elasticd.Peer. Pure. Commands and environments of workers are not among them: each host has
+ * its own.
  */
 
 #include "common/base/error.h"
@@ -11,11 +12,11 @@
 
 #include <jansson.h>
 
-/* Owned; NULL without memory. */
+/* Returns owned; NULL without memory. */
 json_t *settings_of(const struct spec *spec);
-/* 16 digits by which two hosts agree or not. Owned; NULL without memory. */
+/* 16 digits, alike if the settings are. Returns owned; NULL without memory. */
 char *settings_digest(const json_t *settings);
-/* Names the first key in which two hosts differ, with both values and both hosts: head has ours,
- * host has theirs. Always returns -EINVAL. */
+/* Fills err with the first key in which two hosts differ, both values and both hosts: head has
+ * ours, host has theirs. Always returns -EINVAL. */
 int settings_differ(const json_t *ours, const json_t *theirs, const char *head, const char *host,
 	struct error *err);

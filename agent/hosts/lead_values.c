@@ -9,8 +9,8 @@
 #include <string.h>
 
 /*
- * What stands in etcd, as text: each value is a JSON object. Another version of this program may
- * have written it, so that fields may be missing, and others are there.
+ * The values of keys in etcd: JSON objects. Another version of this program may have written one,
+ * so that members may be missing, and unknown ones there.
  */
 
 enum { LEAD_REQUEST_MS = 5000 }; /* at most, for one request */
@@ -77,23 +77,24 @@ json_t *lead_run_json(const char *secret, const json_t *settings)
 	return json_pack("{s:s, s:O}", "secret", secret, "settings", settings);
 }
 
-static json_t *store_host(const struct round_host *host, int rank)
+static json_t *values_host(const struct round_host *host, int rank)
 {
 	return json_pack("{s:s, s:s, s:s, s:s, s:i, s:s*}", "run", host->run, "agent", host->agent,
 		"boot", host->boot, "name", host->name, "group_rank", rank, "topology",
 		host->topology);
 }
 
-static json_t *store_state(const struct head *h, int64_t term, json_t *hosts)
+/* Takes hosts; failed: not all of them could be added. */
+static json_t *values_state(
+	const struct head *h, int64_t term, int attempt, json_t *hosts, bool failed)
 {
 	json_t *all = json_pack("{s:I, s:I, s:i, s:o*, s:o*, s:s}", "term", (json_int_t)term,
-		"round", (json_int_t)round_number(h->round), "attempt",
-		h->attempt + (round_state(h->round) == ROUND_RECORDING), "budget",
+		"round", (json_int_t)round_number(h->round), "attempt", attempt, "budget",
 		restart_save(&h->budget), "quarantine",
 		quarantine_save(&h->quarantine, hosts_now_ms(), loop_real_us() / 1000), "head",
 		supervisor_options(h->hosts->sv)->run);
 
-	if (json_put(all, "hosts", hosts) == 0)
+	if (json_put(all, "hosts", hosts) == 0 && !failed)
 		return all;
 	json_decref(all);
 	return NULL;
@@ -103,31 +104,25 @@ json_t *lead_state_json(const struct head *h, int64_t term)
 {
 	const struct round_host *host = NULL;
 	json_t *list = json_array();
+	bool failed = false;
 
 	while ((host = round_next_host(h->round, host)))
-		if (head_may_have_workers(h, host) &&
-			json_add(list, store_host(host, host->group_rank)) < 0) {
-			json_decref(list);
-			return NULL;
-		}
-	return store_state(h, term, list);
+		if (head_may_have_workers(h, host))
+			failed |= json_add(list, values_host(host, host->group_rank)) < 0;
+	return values_state(
+		h, term, h->attempt + (round_state(h->round) == ROUND_RECORDING), list, failed);
 }
 
 json_t *lead_state_now(const struct head *h, int64_t term, const char *without)
 {
 	const struct round_host *host = NULL;
-	json_t *list = json_array(), *all;
+	json_t *list = json_array();
+	bool failed = false;
 
 	while ((host = round_next_host(h->round, host)))
-		if (host->state != HOST_GONE && host->last_round &&
-			strcmp(host->run, without) != 0 &&
-			json_add(list, store_host(host, host->last_rank)) < 0) {
-			json_decref(list);
-			return NULL;
-		}
-	all = store_state(h, term, list);
-	json_put_int(all, "attempt", h->attempt);
-	return all;
+		if (host->state != HOST_GONE && host->last_round && strcmp(host->run, without) != 0)
+			failed |= json_add(list, values_host(host, host->last_rank)) < 0;
+	return values_state(h, term, h->attempt, list, failed);
 }
 
 /* --- trouble with etcd ------------------------------------------------------------------------ */
