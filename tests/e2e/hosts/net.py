@@ -120,7 +120,7 @@ class Net:
         return f"10.77.0.{i + 1}"
 
     def cut_way(self, i, j):
-        """What node i sends to node j is lost, and i does not hear of it."""
+        """Packets of node i to node j are lost, and i does not hear of it."""
         self.nodes[i].ip("neigh", "replace", self.address(j), "lladdr", NOWHERE, "dev", "eth0",
                          "nud", "permanent")
 

@@ -127,7 +127,7 @@ class Stranger:
 
 
 class FalseHead(Stranger):
-    """What listens at the endpoint of the group, on node 0, and has one member."""
+    """Listens at the endpoint of the group, on node 0, and has one member."""
 
     def __init__(self, group):  # noqa: no connection of its own
         self.group, self.buffer, self.n = group, b"", 0
@@ -172,9 +172,11 @@ class FalseHead(Stranger):
         self.wait("Started")
 
 
-def third_of_three(box):
-    """A stranger as the third host of a round that runs, with its group and the round's number."""
+def third_of_three(box, **keys):
+    """A stranger as the third host of a round that runs, with its group and the round's number; keys of the
+    specification."""
     group = Group(box, 3, "2:3", last_call="30s")
+    group.document.update(keys)
     group.start(0, 1)
     s = Stranger(group, 2)
     s.join()

@@ -195,7 +195,8 @@ def test_hosts_wait_for_the_head_s_host_and_run_again_with_its_next_run(group):
     for i in (1, 2):
         group.runs[i].wait_err("the lease of this host is over")
         group.wait_end_of(first.workers[i])
-    group.start(0).wait_round(0, 1, 2, after=first)
+    second = group.start(0).wait_round(0, 1, 2, after=first)
+    assert {w.attempt for w in second.workers.values()} == {1}
     assert [r.rc for r in group.stop()] == [143] * 3
 
 

@@ -30,7 +30,6 @@ def test_hosts_find_each_other_and_leave_nothing_behind(group):
     pytest.param(lambda net: net.cut(0), id="both"),
     pytest.param(lambda net: net.cut(0, hears=False), id="unheard"),
     pytest.param(lambda net: net.cut(0, sends=False), id="deaf"),
-    pytest.param(lambda net: net.unplug(0), id="unplugged"),
 ])
 def test_the_others_go_on_without_the_host_that_leads_until_it_is_back(group, how):
     first = group.start_led(0).wait_round(0, 1, 2)
@@ -71,7 +70,7 @@ def test_the_others_go_on_when_the_guard_of_the_host_that_leads_is_killed(box):
     assert [r.rc for r in group.succeed(second)] == [0, 0]
 
 
-def test_nobody_waits_for_a_lease_when_the_guard_of_the_head_can_tell(box):
+def test_the_deputy_leads_at_once_when_the_guard_of_the_head_says_that_it_died(box):
     group = EtcdGroup(box, 3, "2:3", restart={"max": 1, "backoff": "0"})
     first = group.start_led(0).wait_round(0, 1, 2)
     deputy = next(w for w in first.workers.values() if w.rank == (first.workers[0].rank + 1) % 3)
@@ -90,18 +89,8 @@ def test_nobody_waits_for_a_lease_when_the_guard_of_the_head_can_tell(box):
     assert [r.rc for r in group.succeed(third)] == [0, 0]
 
 
-def test_the_others_go_on_when_another_agent_is_killed(group):
-    first = group.start_led(0).wait_round(0, 1, 2)
-    group.kill_agent(2)
-    second = group.wait_round(0, 1, after=first)
-    group.runs[0].wait_err("the agent of host node2 has ended")
-    assert group.runs[2].wait().rc == 125
-    group.runs[2] = None
-    assert [r.rc for r in group.succeed(second)] == [0, 0]
-
-
 def test_hosts_that_all_leave_at_once_leave_nothing_behind(group):
-    """As where a scheduler ends a job. The next group of that name waits for nobody."""
+    """As where a scheduler ends a job. The next group of that name waits for no host."""
     first = group.start_led(0).wait_round(0, 1, 2)
     for run in group.runs[:3]:
         run.signal(signal.SIGTERM)
@@ -174,7 +163,7 @@ def test_restarts_count_on_under_the_next_head(box):
     group.check()
 
 
-def test_a_time_that_is_over_while_nobody_leads_ends_the_group_under_the_next_head(group):
+def test_a_time_limit_that_is_over_while_no_host_leads_ends_the_group_under_the_next_head(group):
     group.document["max_run_time"] = f"{2 * LEASE_MS}ms"
     begun = time.monotonic()
     first = group.start_led(0).wait_round(0, 1, 2)

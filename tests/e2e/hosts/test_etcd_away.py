@@ -39,7 +39,7 @@ def test_workers_go_on_and_start_again_while_etcd_is_away(box, how):
     second = kill_and_wait(group, first, 1)
     wait_unconfirmed(group)
     third = kill_and_wait(group, second, 2)
-    # Nobody gets in.
+    # No host gets in.
     group.start(3)
     group.runs[3].wait_err("etcd: ")
     assert third.runs_on((0, 1, 2))
@@ -170,7 +170,7 @@ def test_a_group_without_etcd_ends_its_workers_after_store_loss(box):
     assert [r.rc for r in group.succeed(second)] == [0, 0, 0]
 
 
-def test_a_group_of_which_nobody_is_left_is_followed_by_another(box):
+def test_a_group_whose_hosts_are_all_gone_is_followed_by_another(box):
     group = EtcdGroup(box, 4, "2:2", store_loss=f"{2 * LEASE_MS}ms")
     group.start(0)
     group.wait_leads(0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a group has in etcd, and what stands there that it has not written."""
+"""The keys of a group in etcd, and values there that it has not written."""
 
 import json
 import os
@@ -84,7 +84,7 @@ def test_nothing_stays_of_a_group_that_ends_while_it_writes(box):
 
 
 def at_rest(group, seconds):
-    """What etcd has been asked for that long, by kind."""
+    """The requests that etcd gets in that time, by kind."""
     before = group.etcd.requests()
     time.sleep(seconds)
     return {kind: n - before.get(kind, 0) for kind, n in group.etcd.requests().items()
@@ -117,7 +117,7 @@ def test_a_group_at_rest_sends_keep_alives_and_nothing_else(box, breaks):
 # Bad input
 
 
-def test_a_host_that_was_started_otherwise_is_told(group):
+def test_a_host_with_other_settings_is_refused_with_their_names(group):
     group.start(0)
     group.wait_leads(0)
     group.start(1, change={"restart": {"max": 7}})
@@ -168,7 +168,7 @@ def test_numbers_in_etcd_that_no_group_reaches_count_nothing(box):
     assert [r.rc for r in group.succeed(first)] == [0, 0]
 
 
-def test_no_etcd_is_told_and_waited_for(box):
+def test_hosts_wait_for_etcd_then_name_it(box):
     group = EtcdGroup(box, 2, "2", join_timeout="3s")
     group.etcd.kill()
     results = [run.wait() for run in group.start().runs[:2]]
@@ -193,7 +193,7 @@ def test_a_host_that_was_cut_off_at_the_end_takes_the_verdict_from_etcd(group):
     assert group.runs[2].wait().rc == 0
 
 
-def test_a_group_that_was_killed_as_a_whole_can_be_removed_from_etcd_and_begin_anew(group):
+def test_a_group_that_was_killed_as_a_whole_can_be_removed_from_etcd_and_begin_again(group):
     first = group.start().wait_round(0, 1, 2)
     group.kill_hosts(0, 1, 2)
     group.start()

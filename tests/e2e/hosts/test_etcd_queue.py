@@ -66,7 +66,7 @@ def coordinate():
         for task in tasks:
             write("made", task, n)
             n += 1
-        fetch(hand, tasks[:2])  # the others are for whoever comes next
+        fetch(hand, tasks[:2])  # the next hand fetches the others
         if n % 3 == 0:  # the journal is rewritten for these
             hand.fetch(hand.submit("x" * int(sys.argv[2])), release=True)
     made, fetched = read()
@@ -153,7 +153,7 @@ def test_tasks_and_results_outlive_the_hosts_that_lead(box):
     assert not group.journal(last).exists()
 
 
-def test_a_host_without_the_records_begins_anew_and_says_who_had_them(box):
+def test_a_head_without_the_records_begins_with_none_and_names_the_hosts_that_had_them(box):
     group = Ledgers(box, 4, "2:4")
     group.start(0)
     group.wait_leads(0)

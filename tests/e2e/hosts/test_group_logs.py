@@ -196,7 +196,7 @@ def test_a_reader_that_does_not_read_fills_no_memory_and_misses_nothing(box, gro
     v.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     v.send("Logs", more=True, job=group.name, ranks="1")
     first = v.receive()["parameters"]["lines"]
-    # Whatever waits for this reader now, others are served by all that stands between.
+    # Other readers are served while this one reads nothing.
     assert len(lines_of(daemons[2], group.name, ranks="1", lines=10)) == 10
     grown = [rss_kb(pid) - b for pid, b in zip(agents, before)]
     assert max(grown) < 16 * 1024, grown
@@ -303,14 +303,14 @@ def test_a_host_that_sends_more_than_is_wanted_is_lost(box):
     group.stop()
 
 
-def test_one_host_has_so_many_readers_and_another_still_reads(box):
+def test_readers_of_one_host_are_limited_and_others_still_read(box):
     group, s, n = third_of_three(box)
     for i in range(1, 66):
         ask(s, n, i, follow=True)
     refused = s.wait("Answer")
     assert refused["connection"] == 65
     assert "readers of logs of one host" in refused["message"]["parameters"]["message"]
-    # Answers to what nobody has asked, and calls with numbers of the head's.
+    # Answers without a call, and calls with numbers of the head's.
     answer(s, -99, line(0, "nobody asked"))
     s.say("Flow", connection=-5, paused=False)
     s.say("Hangup", connection=-98)

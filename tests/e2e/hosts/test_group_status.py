@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What status, why, errors and dump show is the group's, on any host."""
+"""status, why, errors and dump show the group's state on any host."""
 
 import json
 import os

@@ -73,7 +73,7 @@ class Churn:
             self.send(fd, signo)
             os.close(fd)
 
-    # What happens
+    # Events of a host
 
     def start(self, i):
         if not self.runs(i):
@@ -141,7 +141,7 @@ class Churn:
         os.close(fd)
 
     def happenings(self):
-        """What can happen to a host, and how often."""
+        """Events of a host, with their weights."""
         return {self.start: 8, self.kill_agent: 2, self.kill_guard: 1, self.kill_both: 1, self.stop_agent: 2,
                 self.stop_guard: 1, self.go_on: 5, self.leave: 1, self.cut: 2, self.cut_pair: 2,
                 self.unplug: 1, self.heal: 7, self.end_worker: 4}

@@ -65,7 +65,7 @@ def test_all_hosts_save_at_one_step_and_leave_where_none_can_be_spared(job_of):
     lead = job.daemon.daemons[0]
     names = [e["event"] for e in lead.events(job.name)]
     assert [names.count(n) for n in ("notice", "agreed", "saved", "all-saved")] == [1, 1, 6, 1]
-    # Those of the head's own host are shown with what they have saved.
+    # Workers of the head's own host are shown with the checkpoints that they have saved.
     assert [(w["state"], w["saved_step"], w["saved_path"]) for w in lead.wait(job.name)["workers"]] == [
         ("stopped", 10, "/ckpt/0"), ("stopped", 10, "/ckpt/1")]
 
@@ -190,7 +190,7 @@ def test_workers_without_the_library_get_the_signal_on_all_hosts(job_of):
     assert len([e for e in job.daemon.events(job.name) if e["event"] == "notice-signal"]) == 2
 
 
-def test_a_worker_that_dies_on_a_notice_keeps_nobody_from_saving(job_of):
+def test_a_worker_that_dies_on_a_notice_keeps_no_other_from_saving(job_of):
     job = job_of(3)
     team = job.there = job.team()
     at_steps(team, 1, 1, 1)

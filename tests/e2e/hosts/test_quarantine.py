@@ -76,7 +76,7 @@ def test_a_host_that_is_lost_is_kept_out_when_it_is_back(box):
     group.stop()
 
 
-def test_off_keeps_no_host_out(box):
+def test_quarantine_off_keeps_no_host_out(box):
     group = Group(box, 3, "2:3", restart=RESTART, quarantine="off", last_call="60s")
     round_ = group.start().wait_round(0, 1, 2)
     for _ in range(4):

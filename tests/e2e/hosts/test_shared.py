@@ -8,10 +8,9 @@ import sys
 
 import pytest
 
-from group import Group
 from harness import spec
 from shared_hosts import HostsGroup
-from stranger import Stranger
+from stranger import third_of_three
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "sharing"))
 from test_worker_group import (  # noqa: E402,F401
@@ -89,14 +88,7 @@ def test_what_a_worker_puts_before_it_closes_its_connection_is_there(two):
 
 
 def test_what_a_worker_puts_before_it_ends_is_there(box):
-    group = Group(box, 3, "2:3", last_call="30s")
-    group.start(0, 1)
-    s = Stranger(group, 2)
-    s.join()
-    n = s.wait("Assign")["round"]
-    s.say("Prepared", round=n)
-    s.wait("Start")
-    s.say("Started", round=n, time_us=1)
+    group, s, n = third_of_three(box)
     worker = {"round": n, "worker": "worker:2"}
     put = {"method": "io.elasticd.Worker.Put", "oneway": True, "parameters": {"key": "k", "value": "v"}}
     get = {"method": "io.elasticd.Worker.Get", "parameters": {"key": "k"}}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens to the work queue of several hosts when workers and the group end: the tests of one host's,
+"""The work queue of several hosts when workers and the group end: the tests of one host's,
 and those of a worker whose loss fails the queue."""
 
 import pathlib

@@ -61,7 +61,7 @@ def test_etcd_has_where_the_hosts_of_a_round_stand_for_the_next_head(box):
     assert all(result.rc == 0 for result in group.succeed(second)[1:])
 
 
-def test_elasticd_says_where_its_host_stands(box):
+def test_a_host_has_the_topology_of_its_elasticd(box):
     places = ["pod2/b", "pod1/a"]
     group = Daemons(box, 2, 2, config=[f"[host]\ntopology = {place}\n" for place in places])
     round_ = group.submit(0, 1).wait_round(0, 1)

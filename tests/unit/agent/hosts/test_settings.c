@@ -69,9 +69,11 @@ static const struct {
 	{ ", 'compat': {'torch': false}", "compat.torch" },
 	{ ", 'speed': {'straggler': 30}", "speed.straggler" },
 	{ ", 'compat': {'tf_config': true}", "compat.tf_config" },
+	{ ", 'heartbeat': {'period': '9s'}", "heartbeat.failures" },
+	{ ", 'queue': {'max': 7}", "queue.max" },
 };
 
-START_TEST(what_differs_is_named_with_both_values_and_the_host)
+START_TEST(a_setting_that_differs_is_named_with_the_host)
 {
 	struct error err = { 0 };
 	char theirs[512];
@@ -148,7 +150,7 @@ int main(void)
 	TCase *tc = tcase_create("settings");
 
 	tcase_add_test(tc, commands_and_their_numbers_are_each_hosts_own);
-	tcase_add_loop_test(tc, what_differs_is_named_with_both_values_and_the_host, 0,
+	tcase_add_loop_test(tc, a_setting_that_differs_is_named_with_the_host, 0,
 		sizeof(others) / sizeof(others[0]));
 	tcase_add_test(tc, numbers_of_hosts_and_roles_have_to_agree);
 	tcase_add_test(tc, segments_and_quarantines_have_to_agree_but_no_topologies);

@@ -383,7 +383,7 @@ START_TEST(a_round_costs_each_host_6_messages_and_1_kib)
 }
 END_TEST
 
-START_TEST(so_do_rounds_of_few_hosts)
+START_TEST(a_round_of_few_hosts_costs_4_kib_more_at_most)
 {
 	for (int i = 0; i < walk_length(40, 20, 2); i++)
 		live(3 + i, walk_length(20, 10, 4), 100u + (uint32_t)i);
@@ -397,7 +397,7 @@ int main(void)
 
 	tcase_add_test(t, a_round_costs_each_host_6_messages_and_1_kib);
 	if (!getenv("SIMULATED_HOSTS"))
-		tcase_add_test(t, so_do_rounds_of_few_hosts);
+		tcase_add_test(t, a_round_of_few_hosts_costs_4_kib_more_at_most);
 	suite_add_tcase(suite, t);
 	return suite_run(suite);
 }
