@@ -273,20 +273,27 @@ static bool hosts_takes_request(
 
 	if (!h)
 		return false;
-	if (event == GROUP_EV_STOP)
+	switch (event) {
+	case GROUP_EV_STOP:
 		return hosts_takes_stop(h, timeout_ms, why);
-	if (event == GROUP_EV_TIMEOUT && !h->head && member_is_away(h->member))
-		return false; /* no head can end the group */
-	if (event == GROUP_EV_TIMEOUT && !h->head)
-		snprintf(h->late, sizeof(h->late), "%s", why);
-	if (event == GROUP_EV_TIMEOUT && h->head)
-		head_timed_out(h->head, why);
-	else if (event == GROUP_EV_RESTART && h->head)
-		head_restart_asked(h->head, why);
-	else if (event == GROUP_EV_RESTART && !hosts_ask_head(h, "restart", SPEC_UNSET, why))
-		log_warning(
-			"the group is not started again: there is no link to the host that leads");
-	return true;
+	case GROUP_EV_TIMEOUT:
+		if (!h->head && member_is_away(h->member))
+			return false; /* no head can end the group */
+		if (h->head)
+			head_timed_out(h->head, why);
+		else
+			snprintf(h->late, sizeof(h->late), "%s", why);
+		return true;
+	case GROUP_EV_RESTART:
+		if (h->head)
+			head_restart_asked(h->head, why);
+		else if (!hosts_ask_head(h, "restart", SPEC_UNSET, why))
+			log_warning("the group is not started again: there is no link to the host "
+				    "that leads");
+		return true;
+	default:
+		return true;
+	}
 }
 
 /* Stopped workers would outlive the lease, and go on when the terminal continues them. */

@@ -110,9 +110,6 @@ static void head_refuse(struct head *h, const struct round_order *o)
 	struct error *err = h->refusal;
 
 	switch (o->why) {
-	case ROUND_WHY_DIGEST: /* head_hear.c names the setting */
-		error_field(err, -EINVAL, "settings", "expected those of the group's head");
-		break;
 	case ROUND_WHY_NODE_RANK:
 		error_field(err, -EEXIST, "rendezvous.node_rank", "host %s has the same one",
 			head_host_name(h, o->host));
