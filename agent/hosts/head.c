@@ -209,6 +209,36 @@ struct head_after {
 	bool started, vacated, late;
 };
 
+static void head_send_stop(struct head *h, struct head_host *x, struct head_texts *texts)
+{
+	if (head_stops(h)) {
+		head_release_later(h);
+		sharing_group_stop(h->sharing, head_goal(h), *h->cause ? h->cause : h->change);
+	}
+	if (x)
+		head_say_stop(h, x, texts);
+}
+
+static void head_send_end(struct head *h, struct head_host *x, struct head_texts *texts)
+{
+	if (!h->verdict) /* the end was decided while no worker lived */
+		head_round_over(h);
+	if (h->hosts->lead && !h->end_noted) {
+		h->end_noted = true;
+		lead_note_end(h->hosts->lead);
+	}
+	if (x)
+		head_say_end(h, x, texts);
+}
+
+static void head_finish(struct head *h)
+{
+	h->finished = true;
+	if (h->hosts->lead)
+		lead_remove(h->hosts->lead);
+	head_logs_end(h);
+}
+
 static void head_carry_out_one(
 	struct head *h, const struct round_order *o, struct head_after *after)
 {
@@ -233,23 +263,10 @@ static void head_carry_out_one(
 			head_take_seat(h, x);
 		break;
 	case ROUND_ORDER_STOP:
-		if (head_stops(h)) {
-			head_release_later(h);
-			sharing_group_stop(
-				h->sharing, head_goal(h), *h->cause ? h->cause : h->change);
-		}
-		if (x)
-			head_say_stop(h, x, &after->texts);
+		head_send_stop(h, x, &after->texts);
 		break;
 	case ROUND_ORDER_END:
-		if (!h->verdict) /* the end was decided while no worker lived */
-			head_round_over(h);
-		if (h->hosts->lead && !h->end_noted) {
-			h->end_noted = true;
-			lead_note_end(h->hosts->lead);
-		}
-		if (x)
-			head_say_end(h, x, &after->texts);
+		head_send_end(h, x, &after->texts);
 		break;
 	case ROUND_ORDER_LEAVE_OUT:
 		head_leave_out(h, o);
@@ -281,10 +298,7 @@ static void head_carry_out_one(
 		head_give_up(h);
 		break;
 	case ROUND_ORDER_FINISH:
-		h->finished = true;
-		if (h->hosts->lead)
-			lead_remove(h->hosts->lead);
-		head_logs_end(h);
+		head_finish(h);
 		break;
 	}
 }

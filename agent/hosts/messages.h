@@ -3,9 +3,9 @@
 
 /*
  * The parameters of messages of io.elasticd.Peer that are about rounds, without n and ack. Pure:
- * each is written from its arguments alone. Called by head_say.c and member_say.c, which send them.
+ * each is written from its arguments alone. head_say.c and member_say.c send them.
  *
- * All return an owned object, NULL without memory; texts that are no UTF-8 are made so.
+ * All return an owned object, NULL without memory. Invalid UTF-8 in texts becomes U+FFFD.
  */
 
 #include "agent/rounds/round.h"
@@ -20,19 +20,19 @@
 struct message_join {
 	const struct spec *spec;
 	const char *run, *address;	  /* borrowed */
-	const char *settings;		  /* the digest of the head's; NULL: it has not said one */
+	const char *settings;		  /* the digest of the head's; NULL: unknown */
 	uint64_t known_round, last_round; /* 0: none */
 	int last_rank;
 	int attempts, restarts;
 	int64_t answered_ms; /* SPEC_UNSET: no head has answered yet */
 };
 json_t *message_join(const struct message_join *j);
-/* Takes addresses, NULL: the head wants none. master_addr NULL: it wants none of these. */
+/* Takes addresses; NULL: the head wants none. master_addr NULL: the master is on another host. */
 json_t *message_prepared(
 	uint64_t round, json_t *addresses, const char *master_addr, int master_port);
 json_t *message_unable(uint64_t round, const struct error *why);
 json_t *message_started(uint64_t round, int64_t time_us);
-/* To be completed where the event has more to tell. */
+/* The caller adds members that only some events have. */
 json_t *message_report(uint64_t round, const char *worker, int rank, int start, const char *event,
 	int64_t time_us);
 /* Takes failures. */
@@ -53,10 +53,10 @@ struct message_assign {
 	json_t *failure; /* borrowed; NULL: there was none */
 };
 json_t *message_assign(const struct message_assign *a);
-/* Borrows cluster, NULL: it is not wanted. master_addr NULL: no host has said it. */
+/* Borrows cluster; NULL: there is no TF_CONFIG. master_addr NULL: no host has the master. */
 json_t *message_start(uint64_t round, const char *master_addr, int master_port, json_t *cluster);
-/* timeout_ms SPEC_UNSET: that of the specification. */
+/* timeout_ms SPEC_UNSET: the specification's counts. */
 json_t *message_stop(uint64_t round, const char *reason, const char *cause, int64_t timeout_ms);
-/* Borrows verdict, NULL: the group goes on. */
+/* Borrows verdict; NULL: the group goes on without the host. report: the host prints the report. */
 json_t *message_end(json_t *verdict, bool report);
 json_t *message_deputize(const char *word);

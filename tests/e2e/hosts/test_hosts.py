@@ -239,7 +239,7 @@ def test_an_interrupt_after_the_verdict_changes_no_exit_status(box, up):
     group = Group(box, "2")
     for _ in range(2):
         group.start(puppet(f"on:TERM:touch:{box.path('told')}.%r", f"mark:{up}", f"barrier:{box.path('met')}",
-                           "if-rank:3:exit:7", "hang"), stop={"timeout": "3s"})
+                           "if-rank:3:exit:7", "hang"), stop={"timeout": "1s"})
     wait_file(box.path("told.0"))
     wait_file(box.path("told.2"))
     for host in group.hosts:
@@ -276,17 +276,6 @@ def test_a_worker_whose_own_restarts_are_used_up_fails_the_group(box, up):
     assert (first.rc, second.rc) == (4, 4)
     assert len([1 for _, r, a in ranks(up) if (r, a) == (3, 0)]) == 2  # alone, and once
     assert {a for _, _, a in ranks(up)} == {0}
-
-
-@pytest.mark.ci
-def test_a_worker_that_hangs_fails_as_on_one_host(box, up):
-    group = Group(box, "2")
-    for _ in range(2):
-        group.start(puppet(f"mark:{up}", f"barrier:{box.path('met')}", "hang"),
-                    logs={"redirects": 3}, heartbeat={"log_timeout": "1s"})
-    results = group.wait()
-    assert results[0].rc == results[1].rc != 0, results
-    assert all("failed (exit status" in r.err for r in results)
 
 
 def test_a_host_that_comes_later_has_all_start_again(box, up):
