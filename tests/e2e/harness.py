@@ -243,6 +243,10 @@ class Daemon:
         self.program = None
         self.connection = None
 
+    def ctl(self, *args):
+        """elasticctl with those arguments, which asks this daemon."""
+        return self.box.ctl(*args, env={"ELASTICD_SOCKET": str(self.socket)})
+
     def argv(self):
         return self.prefix + [
             DAEMON, "--socket", str(self.socket), "--runtime-dir", str(self.runtime),

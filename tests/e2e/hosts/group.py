@@ -86,6 +86,14 @@ class Group:
     def kill_worker(self, worker, signo):
         os.kill(worker.pid, signo)
 
+    def wait_event(self, text, host=0, count=1):
+        """Waits until events of that host have that text so often."""
+        def events():
+            return list(self.box.path("logs").glob(f"g.node{host}_*/events.jsonl"))
+
+        wait_for(lambda: sum(path.read_text().count(text) for path in events()) >= count,
+                 *[path.parent for path in events()], what=f"an event of node{host} with {text!r}")
+
     # Workers
 
     def lines(self, what):

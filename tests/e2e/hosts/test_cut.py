@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from group import Group
-from harness import SLOWER, descriptors, wait_for, wait_gone, wait_text
+from harness import SLOWER, descriptors, wait_for, wait_gone
 from workers import Worker, entry_bytes, environment
 
 
@@ -92,22 +92,17 @@ def test_a_host_that_comes_back_while_the_group_ends_ends_like_the_others(box):
     # Workers do not end when they are to stop.
     lingers = {"signal": "CONT", "forward": [], "timeout": "60s"}
     first = group.start(change={"stop": lingers}).wait_round(0, 1, 2)
-    events = next(box.path("logs").glob("g.node0_*/events.jsonl"))
     group.runs[0].signal(signal.SIGTERM)
     group.net.cut(2)
     group.wait_end_of(first.workers[2])
-    wait_text(events, "host node2 was lost")
+    group.wait_event("host node2 was lost")
     group.net.heal(2)
-    wait_lines_with(events, "host node2 has joined", 2)
+    group.wait_event("host node2 has joined", count=2)
     for host in (0, 1):
         group.kill_worker(first.workers[host], signal.SIGKILL)
     results = [run.wait() for run in group.runs]
     assert [r.rc for r in results] == [143] * 3, results
     assert all("stopped (exit status 143): got SIGTERM" in r.err for r in results), results
-
-
-def wait_lines_with(path, text, count):
-    wait_for(lambda: path.read_text().count(text) >= count, path.parent, what=f"{count} times {text!r}")
 
 
 def test_a_short_cut_changes_nothing_and_what_ended_meanwhile_is_told_after_it(box):

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from etcd_group import LEASE_MS, EtcdGroup
-from harness import wait_for, wait_text
+from harness import wait_for
 
 
 @pytest.fixture
@@ -70,9 +70,8 @@ def test_a_head_whose_keys_are_removed_leads_on_beside_hosts_that_begin_meanwhil
     group.etcd.delete_all()
     group.start(3, 4, 5)
     wait_for(lambda: group.etcd.keys() == before, what="etcd to have the group's keys again")
-    events = next(box.path("logs").glob("g.node0_*/events.jsonl"))
     for host in (3, 4, 5):
-        wait_text(events, f"host node{host} has joined")
+        group.wait_event(f"host node{host} has joined")
     assert first.runs_on((0, 1, 2))
     assert [r.rc for r in group.succeed(first)] == [0] * 6
 
@@ -131,7 +130,7 @@ def test_a_host_that_etcd_cannot_be_told_of_waits_until_it_can(box):
     group.wait_leads(0)
     first = group.start(1, 2).wait_round(0, 1, 2)
     group.start(3)
-    wait_text(next(box.path("logs").glob("g.node0_*/events.jsonl")), "host node3 has joined")
+    group.wait_event("host node3 has joined")
     group.etcd.pause()
     second = group.wait_round(0, 1, 2, after=first)
     group.runs[0].wait_err("host node3 does not get in while etcd is away")

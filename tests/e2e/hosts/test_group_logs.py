@@ -23,10 +23,6 @@ def lines_of(daemon, job, **kwargs):
     return got
 
 
-def ctl(daemon, *argv):
-    return daemon.box.ctl(*argv, env={"ELASTICD_SOCKET": str(daemon.socket)})
-
-
 @pytest.fixture
 def group_of(box):
     groups = []
@@ -78,9 +74,9 @@ def test_the_command_shows_workers_of_other_hosts_by_rank_and_by_role(group_of):
     written(group, b"ready")
     for d in group.daemon.daemons:
         for where in ("1", "worker:1"):
-            r = ctl(d, "logs", f"{group.name}/{where}", "--raw")
+            r = d.ctl("logs", f"{group.name}/{where}", "--raw")
             assert (r.rc, r.out) == (0, "line of 1\nready\n"), r
-        r = ctl(d, "logs", f"{group.name}/worker:7")
+        r = d.ctl("logs", f"{group.name}/worker:7")
         assert r.rc == 1 and "there is no worker worker:7" in r.err, r
 
 
@@ -238,12 +234,12 @@ def test_a_host_without_a_link_shows_its_own_lines_and_says_so(group_of):
     os.kill(lead.agent_pid(group.name), signal.SIGKILL)
     wait_for(lambda: other.status(group.name)["hosts"][0]["state"] == "away", group.box.dir,
              what="a host without a head")
-    r = ctl(other, "logs", group.name, "--raw")
+    r = other.ctl("logs", group.name, "--raw")
     assert (r.rc, r.out) == (0, "line of 1\nready\n"), r
     assert "only workers of host " in r.err and "no link to the host that leads the group" in r.err, r
-    r = ctl(other, "logs", f"{group.name}/1", "--raw")
+    r = other.ctl("logs", f"{group.name}/1", "--raw")
     assert (r.rc, r.out, r.err) == (0, "line of 1\nready\n", ""), r
-    r = ctl(other, "logs", f"{group.name}/2")
+    r = other.ctl("logs", f"{group.name}/2")
     assert r.rc == 1 and "no link to the host that leads the group" in r.err, r
 
 

@@ -18,10 +18,6 @@ from stranger import third_of_three
 from trainees import SAVE_AT_AT
 
 
-def ctl(daemon, *argv):
-    return daemon.box.ctl(*argv, env={"ELASTICD_SOCKET": str(daemon.socket)})
-
-
 @pytest.fixture
 def group_of(box):
     groups = []
@@ -55,7 +51,7 @@ def test_every_host_shows_a_line_for_each_host(group_of):
             [{"role": "worker", "workers": 2, "first_rank": 2 * i, "first_index": 2 * i}] for i in range(3)]
         # The workers are this host's own.
         assert len(job["workers"]) == 2 and job["workers"][0]["pid"] > 0
-        lines = [line.strip() for line in ctl(d, "status", group.name).out.splitlines() if "running" in line]
+        lines = [line.strip() for line in d.ctl("status", group.name).out.splitlines() if "running" in line]
         for i in range(3):
             found = [x for x in lines if re.search(rf"\b{i} \S+: ranks {2 * i}-{2 * i + 1}, running", x)]
             assert len(found) == 1, lines
@@ -97,7 +93,7 @@ def test_the_budget_and_why_are_the_groups_on_every_host(box, group_of):
         assert "1 of 3 restarts used" in answer["text"] and "worker:5 on " in answer["text"]
         job = d.status(group.name)
         assert (job["restarts"], job["max_restarts"]) == (1, 3)
-        r = ctl(d, "why", group.name)
+        r = d.ctl("why", group.name)
         assert r.rc == 0 and "1 of 3 restarts used; 2 left" in r.out, r
 
 
@@ -116,7 +112,7 @@ def test_the_first_failure_is_shown_on_every_host(box, group_of):
         with pytest.raises(VarlinkError) as e:
             d.call("Errors", job=group.name, attempt=9)
         assert e.value.name == "NotFound"
-        assert "worker:3" in ctl(d, "errors", group.name).out
+        assert "worker:3" in d.ctl("errors", group.name).out
     # So it is afterwards, when each host has its own record.
     group.daemon.call("Stop", job=group.name)
     for d in group.daemon.daemons:
@@ -141,7 +137,7 @@ def test_a_notice_and_the_step_that_was_saved_are_shown_on_every_host(box):
         shown = d.status(group.name)["preemption"]
         assert (shown["reason"], shown["state"], shown["step"], shown["saved"], shown["participants"]) == (
             "a test", "saving", step, 2, 3), shown
-        assert "a test" in ctl(d, "status", group.name).out
+        assert "a test" in d.ctl("status", group.name).out
     group.daemon.call("Stop", job=group.name, timeout_ms=0)
     group.close()
 
@@ -159,9 +155,9 @@ def test_a_host_without_a_link_says_that_it_knows_only_itself(group_of):
     note = "only what host {} knows: there is no link to the host that leads the group"
     job = other.status(group.name)
     assert job["note"] == note.format(job["hosts"][0]["host"])
-    assert f"Note: {job['note']}" in " ".join(ctl(other, "status", group.name).out.split())
+    assert f"Note: {job['note']}" in " ".join(other.ctl("status", group.name).out.split())
     for verb in ("why", "errors"):
-        r = ctl(other, verb, group.name)
+        r = other.ctl(verb, group.name)
         assert r.rc == 0 and job["note"] in r.err, r
 
 

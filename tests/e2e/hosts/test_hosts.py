@@ -409,7 +409,7 @@ def test_jobs_of_two_daemons_are_one_group(box, up):
     assert [[h["leads"] for h in hosts].count(True) for hosts in known] == [1, 1]
     lead = next(hosts for hosts in known if len([h for h in hosts if "first_rank" in h]) == 2)
     assert sorted((h["group_rank"], h["first_rank"], h["workers"]) for h in lead) == [(0, 0, 2), (1, 2, 2)]
-    shown = box.ctl("status", "job1", env={"ELASTICD_SOCKET": str(daemons[1].socket)})
+    shown = daemons[1].ctl("status", "job1")
     assert "ranks 2-3, running" in shown.out
     box.path("end").touch()
     assert [d.wait(f"job{i}")["state"] for i, d in enumerate(daemons)] == ["succeeded"] * 2

@@ -29,7 +29,7 @@ class Daemons(Group):
         return self
 
     def ctl(self, i, *argv):
-        return self.box.ctl(*argv, env={"ELASTICD_SOCKET": str(self.daemons[i].socket)})
+        return self.daemons[i].ctl(*argv)
 
     def end(self, *hosts):
         self.daemons[0].call("Stop", job="g")

@@ -53,8 +53,7 @@ def test_a_host_that_is_needed_is_not_kept_out(box):
     second = fail(group, group.wait_round(0, 1), 1, 0, 1)
     # Another one takes its place at the next failure.
     group.start(2)
-    wait_for(lambda: "node2 has joined" in "".join(
-        p.read_text() for p in box.path("logs").glob("g.node0_*/events.jsonl")), what="node2 to join")
+    group.wait_event("node2 has joined")
     fail(group, second, 0, 0, 2)
     group.stop()
 
@@ -69,8 +68,7 @@ def test_a_host_that_is_lost_is_kept_out_when_it_is_back(box):
         if len(hosts) == 3:
             round_ = group.wait_round(*hosts, after=alone)
     # Workers of the others, which end for that, are not to blame.
-    wait_for(lambda: "host node2 is in quarantine" in "".join(
-        p.read_text() for p in box.path("logs").glob("g.node0_*/events.jsonl")), what="the quarantine")
+    group.wait_event("host node2 is in quarantine")
     again = fail(group, alone, 1, 0, 1)
     assert again.hosts() == {0, 1}
     group.stop()

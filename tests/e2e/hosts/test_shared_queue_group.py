@@ -106,7 +106,7 @@ def test_a_person_asks_for_tasks_and_results_at_any_host(hands, daemon):
     for d in daemon.daemons:
         kept = d.call("Results", job=g.name)["results"]
         assert [r.get("value") for r in kept] == ["of a", "of b"]
-    r = daemon.box.ctl("task", "list", g.name, env={"ELASTICD_SOCKET": str(daemon.daemons[1].socket)})
+    r = daemon.daemons[1].ctl("task", "list", g.name)
     assert r.rc == 0 and "succeeded" in r.out, r
 
 

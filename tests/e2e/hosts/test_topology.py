@@ -3,22 +3,12 @@
 
 from etcd_group import EtcdGroup
 from group import Group
-from harness import wait_for
 from test_leave import Daemons
 
 
 def order(round_):
     """The hosts by rank."""
     return sorted(round_.workers, key=lambda host: round_.workers[host].rank)
-
-
-def wait_joined(group, *hosts):
-    """Host 0 leads, and these have joined it."""
-    def events():
-        return "".join(p.read_text() for p in group.box.path("logs").glob("g.node0_*/events.jsonl"))
-
-    for host in hosts:
-        wait_for(lambda: f"host node{host} has joined" in events(), what=f"node{host} to join")
 
 
 def test_ranks_follow_topologies_and_a_neighbour_takes_the_seat_of_a_lost_host(box):
@@ -28,7 +18,8 @@ def test_ranks_follow_topologies_and_a_neighbour_takes_the_seat_of_a_lost_host(b
     first = group.wait_round(0, 1, 2, 3)
     assert order(first) == [3, 1, 0, 2]
     group.start(4, topology="pod2/r9").start(5, topology="pod1/r2")
-    wait_joined(group, 4, 5)
+    for host in (4, 5):
+        group.wait_event(f"host node{host} has joined")
     group.kill_agent(1)
     second = group.wait_round(0, 2, 3, 5, after=first)
     assert order(second) == [3, 5, 0, 2]
@@ -41,7 +32,7 @@ def test_hosts_that_fill_no_block_are_spares(box):
         group.start(host, topology=topology)
     first = group.wait_round(1, 2)
     assert order(first) == [1, 2]
-    wait_joined(group, 3)
+    group.wait_event("host node3 has joined")
     group.start(4, topology="p1/b")
     second = group.wait_round(0, 1, 2, 4, after=first)
     assert order(second) == [1, 2, 0, 4]
