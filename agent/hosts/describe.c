@@ -32,14 +32,12 @@ static json_t *describe_role(const struct spec_role *role, int n, int first_rank
 static json_t *describe_roles(const struct head *h, const int *replicas, int group_rank,
 	int first_rank, const int *first_index)
 {
-	const struct ranked_roles roles = { .n = (int)h->spec->n_roles,
-		.first_only = h->first_only };
 	const struct ranked_host ranked = { .replicas = replicas };
 	int rank = first_rank;
 	json_t *list = json_array();
 
-	for (int i = 0; i < roles.n; i++) {
-		int n = host_ranks_replicas(&ranked, &roles, i, group_rank);
+	for (int i = 0; i < h->roles.n; i++) {
+		int n = host_ranks_replicas(&ranked, &h->roles, i, group_rank);
 
 		if (n)
 			json_add(list, describe_role(&h->spec->roles[i], n, rank, first_index[i]));

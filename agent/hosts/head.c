@@ -368,6 +368,7 @@ static int head_round_new(struct head *h, const json_t *state)
 {
 	const struct spec_rendezvous *z = &h->spec->rendezvous;
 	_cleanup_free_ bool *alone = calloc(h->spec->n_roles, sizeof(*alone));
+	bool *first_only = calloc(h->spec->n_roles, sizeof(*first_only));
 	struct round_config c = {
 		.min = z->nodes_min,
 		.max = z->nodes_max,
@@ -382,17 +383,18 @@ static int head_round_new(struct head *h, const json_t *state)
 		.on_join = z->on_join == SPEC_ON_JOIN_WAIT   ? ROUND_JOIN_WAITS
 			   : z->on_join == SPEC_ON_JOIN_SAVE ? ROUND_JOIN_SAVES
 							     : ROUND_JOIN_RESTARTS,
-		.roles = { .n = (int)h->spec->n_roles, .first_only = h->first_only },
+		.roles = { .n = (int)h->spec->n_roles, .first_only = first_only },
 		.digest = h->digest,
 		.segment = z->segment,
 		.round = (uint64_t)lead_number(state, "round", 0),
 		.records = z->backend == SPEC_RENDEZVOUS_ETCD,
 	};
 
-	if (!alone)
+	h->roles = c.roles;
+	if (!alone || !first_only)
 		return -ENOMEM;
 	for (size_t i = 0; i < h->spec->n_roles; i++) {
-		h->first_only[i] = h->spec->roles[i].leader;
+		first_only[i] = h->spec->roles[i].leader;
 		alone[i] = spec_scope_worker(h->spec, &h->spec->roles[i]);
 	}
 	/* With TF_CONFIG, running workers would look for restarted ones at their old addresses. */
@@ -437,13 +439,11 @@ int head_new(struct hosts *hosts, const struct link_addresses *addresses, const 
 	h->leases.lease_ms = (uint64_t)h->spec->rendezvous.lease_ms;
 	h->settings = settings_of(h->spec);
 	h->digest = h->settings ? settings_digest(h->settings) : NULL;
-	h->first_only = calloc(h->spec->n_roles, sizeof(*h->first_only));
 	quarantine_init(&h->quarantine, h->spec->rendezvous.quarantine_max,
 		(uint64_t)h->spec->rendezvous.quarantine_ms);
 	h->failures = json_array();
 	h->pending = json_array();
-	if (!h->digest || !h->first_only || !h->failures || !h->pending ||
-		head_round_new(h, state) < 0 ||
+	if (!h->digest || !h->failures || !h->pending || head_round_new(h, state) < 0 ||
 		loop_timer_new(h->loop, head_on_timer, h, &h->timer) < 0 ||
 		loop_timer_new(h->loop, head_leader_grace_over, h, &h->leader_timer) < 0 ||
 		loop_timer_new(h->loop, head_saves_late, h, &h->save_timer) < 0)
@@ -488,7 +488,7 @@ struct head *head_free(struct head *h)
 	json_decref(h->verdict);
 	free(h->members);
 	free(h->digest);
-	free(h->first_only);
+	free((void *)h->roles.first_only);
 	free(h->workers);
 	free(h->start);
 	free(h);

@@ -6,6 +6,8 @@
  * ranks, rounds, restarts and the verdict, by the pure modules agent/rounds/round.h and
  * agent/policy/. Hosts join it by links, which it owns. It never starts, stops or looks at a
  * process: its own host is a member by a link like all others.
+ *
+ * In this room, x is a host of the head, and host is the same one in the round module.
  */
 
 #include "agent/hosts/private.h"
@@ -76,7 +78,7 @@ struct head {
 	char deputy_secret[HOSTS_SECRET]; /* by which the deputy knows this head's guard */
 	json_t *settings;		  /* on which all hosts have to agree */
 	char *digest;			  /* of settings */
-	bool *first_only;		  /* as in struct ranked_roles */
+	struct ranked_roles roles;	  /* first_only: owned */
 
 	/* If etcd elects the head. */
 	bool missing_warned;	/* head_warn_missing() has warned */

@@ -185,7 +185,7 @@ static int hear_event(
 	return 0;
 }
 
-static int check_addresses(const struct head_host *x, const struct round_host *host,
+static int hear_check_addresses(const struct head_host *x, const struct round_host *host,
 	const json_t *addresses, struct error *err)
 {
 	const struct spec *spec = x->head->spec;
@@ -208,7 +208,7 @@ static int check_addresses(const struct head_host *x, const struct round_host *h
 }
 
 /* The environment of all workers gets these values. */
-static int check_prepared(const struct head_host *x, const json_t *p, struct error *err)
+static int hear_check_prepared(const struct head_host *x, const json_t *p, struct error *err)
 {
 	const struct round_host *host = round_host(x->head->round, x->number);
 	const char *addr = json_get_string(p, "master_addr", NULL);
@@ -221,13 +221,13 @@ static int check_prepared(const struct head_host *x, const json_t *p, struct err
 	if (host->group_rank == 0 && !host->seat && (!addr || !json_get_int(p, "master_port", 0)))
 		return error_field(err, -EPROTO, "master_port",
 			"expected the address and the port of the master");
-	return check_addresses(x, host, json_get_array(p, "addresses"), err);
+	return hear_check_addresses(x, host, json_get_array(p, "addresses"), err);
 }
 
 static int hear_prepared(struct head_host *x, const json_t *p, struct error *err)
 {
 	const char *addr = json_get_string(p, "master_addr", NULL);
-	int r = check_prepared(x, p, err);
+	int r = hear_check_prepared(x, p, err);
 
 	if (r < 0)
 		return r;
@@ -254,7 +254,7 @@ static int hear_started(struct head_host *x, const json_t *p, struct error *err)
 }
 
 /* A host reports on its own workers only. */
-static int check_rank(const struct round_host *host, const json_t *of, struct error *err)
+static int hear_check_rank(const struct round_host *host, const json_t *of, struct error *err)
 {
 	int64_t rank = json_get_int(of, "rank", -1);
 
@@ -274,9 +274,9 @@ static int hear_report(struct head_host *x, const json_t *p, struct error *err)
 
 	if (!host || host->round != (uint64_t)json_get_int(p, "round", 0))
 		return 0; /* of an earlier round */
-	r = check_rank(host, p, err);
+	r = hear_check_rank(host, p, err);
 	if (!r && failure)
-		r = check_rank(host, failure, err);
+		r = hear_check_rank(host, failure, err);
 	if (r < 0)
 		return r;
 	if (!sharing_group_is_called(x->head->sharing, json_get_int(p, "rank", -1), name))
@@ -299,7 +299,7 @@ static int hear_gone(struct head_host *x, const json_t *p, struct error *err)
 
 	if (host && host->round == (uint64_t)json_get_int(p, "round", 0)) {
 		json_array_foreach (failures, i, failure) {
-			int r = check_rank(host, failure, err);
+			int r = hear_check_rank(host, failure, err);
 
 			if (r < 0)
 				return r;

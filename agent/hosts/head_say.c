@@ -60,7 +60,7 @@ void head_say_assign(struct head *h, struct head_host *x)
 		host->seat ? sharing_group_starts_json(h->sharing, host->first_rank, host->workers)
 			   : NULL;
 	const struct message_assign a = { .spec = h->spec,
-		.first_only = h->first_only,
+		.roles = &h->roles,
 		.host = host,
 		.world = round_world(h->round),
 		.attempt = h->attempt - (host->seat != NULL),

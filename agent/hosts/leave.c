@@ -20,7 +20,7 @@
 
 /* A Drain without a Reply. */
 struct drain_call {
-	LIST_ENTRY(drain_call) link;
+	LIST_ENTRY(drain_call) entry;
 	struct varlink_call *call; /* NULL: the caller has gone */
 	char *host;
 	int64_t number;
@@ -144,7 +144,7 @@ int member_hear_reply(struct member *m, const json_t *p, struct error *unused)
 	struct error err = { 0 };
 	struct drain_call *d;
 
-	LIST_FOREACH (d, &m->hosts->drains, link)
+	LIST_FOREACH (d, &m->hosts->drains, entry)
 		if (d->number == number)
 			break;
 	if (!d)
@@ -155,7 +155,7 @@ int member_hear_reply(struct member *m, const json_t *p, struct error *unused)
 		leave_refuse(d->call, d->host, &err);
 	else if (d->call)
 		varlink_reply(d->call, NULL);
-	LIST_REMOVE(d, link);
+	LIST_REMOVE(d, entry);
 	free(d->host);
 	free(d);
 	return 0;
@@ -168,7 +168,7 @@ void hosts_fail_drains(struct hosts *h)
 
 	error_set(&err, -ENOTCONN, "there is no link to the host that leads the group");
 	while ((d = LIST_FIRST(&h->drains))) {
-		LIST_REMOVE(d, link);
+		LIST_REMOVE(d, entry);
 		if (d->call)
 			leave_refuse(d->call, d->host, &err);
 		free(d->host);
@@ -190,10 +190,10 @@ static int drain_ask(
 		free(d);
 		return -ENOMEM;
 	}
-	d->number = ++h->asked;
+	d->number = ++h->ask_number;
 	d->call = call;
 	varlink_call_on_gone(call, drain_gone, d);
-	LIST_INSERT_HEAD(&h->drains, d, link);
+	LIST_INSERT_HEAD(&h->drains, d, entry);
 	member_say_drain(h->member, name, d->number, why, undo);
 	return 0;
 }

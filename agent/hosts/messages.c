@@ -127,15 +127,13 @@ json_t *message_admitted(uint64_t known_round)
 /* The workers of each role on the host. */
 static json_t *message_places(const struct message_assign *a, int *ret_ports)
 {
-	const struct ranked_roles roles = { .n = (int)a->spec->n_roles,
-		.first_only = a->first_only };
 	const struct ranked_host ranked = { .replicas = a->host->replicas };
 	int rank = a->host->first_rank;
 	json_t *list = json_array();
 
 	*ret_ports = 0;
-	for (int i = 0; i < roles.n; i++) {
-		int n = host_ranks_replicas(&ranked, &roles, i, a->host->group_rank);
+	for (int i = 0; i < a->roles->n; i++) {
+		int n = host_ranks_replicas(&ranked, a->roles, i, a->host->group_rank);
 
 		json_add(list,
 			json_pack("{s:s, s:i, s:i, s:i, s:i}", "role", a->spec->roles[i].name,

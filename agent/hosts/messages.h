@@ -45,7 +45,7 @@ json_t *message_deputy(const char *address);
 json_t *message_admitted(uint64_t known_round);
 struct message_assign {
 	const struct spec *spec;
-	const bool *first_only; /* as in struct ranked_roles */
+	const struct ranked_roles *roles;
 	const struct round_host *host;
 	const struct ranked_world *world;
 	int attempt, restarts;

@@ -70,7 +70,7 @@ struct hosts {
 	char late[256]; /* max_run_time is over, and the head has not ended the group; "": not so */
 	char stop_text[256]; /* of a stop that the head was asked for; "": it was not */
 	int64_t stop_timeout_ms;
-	int64_t asked; /* number of the last Ask */
+	int64_t ask_number; /* of the last Ask that a Reply follows */
 	LIST_HEAD(, drain_call) drains;
 };
 

@@ -204,13 +204,11 @@ int head_relay_open(struct head *h, struct error *err)
 /* Names the workers of one host. */
 static int relay_place(struct head *h, struct head_host *x, const struct round_host *host)
 {
-	const struct ranked_roles roles = { .n = (int)h->spec->n_roles,
-		.first_only = h->first_only };
 	const struct ranked_host ranked = { .replicas = host->replicas };
 	int rank = host->first_rank, r = 0;
 
-	for (int i = 0; i < roles.n && !r; i++) {
-		int n = host_ranks_replicas(&ranked, &roles, i, host->group_rank);
+	for (int i = 0; i < h->roles.n && !r; i++) {
+		int n = host_ranks_replicas(&ranked, &h->roles, i, host->group_rank);
 
 		r = sharing_group_place(
 			h->sharing, x->sharing, (size_t)i, rank, host->first_index[i], n);

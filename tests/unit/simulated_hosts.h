@@ -135,8 +135,9 @@ static void head_admits(const struct round_order *o)
 
 static void head_assigns(struct shost *h, const struct round_order *o)
 {
+	const struct ranked_roles roles = { 1, &g.first_only };
 	const struct message_assign a = { .spec = g.spec,
-		.first_only = &g.first_only,
+		.roles = &roles,
 		.host = round_host(g.round, o->host),
 		.world = round_world(g.round),
 		.attempt = g.attempt,
