@@ -71,7 +71,7 @@ int member_hear_deputize(struct member *m, const json_t *p, struct error *unused
 	if (!h->lead || h->head)
 		return 0;
 	if (h->spec->rendezvous.never_leads) {
-		member_say_deputy(m, "");
+		member_say(m, "Deputy", message_deputy("")); /* it never leads */
 		return 0;
 	}
 	if (!h->deputy)
@@ -85,7 +85,7 @@ int member_hear_deputize(struct member *m, const json_t *p, struct error *unused
 		return 0;
 	}
 	link_listen_address(h->deputy, address);
-	member_say_deputy(m, address);
+	member_say(m, "Deputy", message_deputy(address));
 	return 0;
 }
 
@@ -254,6 +254,6 @@ int member_hear_records(struct member *m, const json_t *p, struct error *err)
 	json_t *recorded = m->hosts->lead ? features_hosts_records(m->sv, p) : NULL;
 
 	if (recorded)
-		member_say_recorded(m, recorded);
+		member_say(m, "Recorded", recorded);
 	return 0;
 }

@@ -315,16 +315,21 @@ static bool hosts_reports(const struct supervisor *sv)
 
 static bool hosts_saves(struct supervisor *sv, const char *why)
 {
+	struct member *m;
+
 	if (!hosts_reports(sv))
 		return false;
-	member_say_hang(hosts_of(sv)->member, why);
+	m = hosts_of(sv)->member;
+	member_say(m, "Hang",
+		json_pack("{s:I, s:o}", "round", (json_int_t)m->round, "why", json_text(why)));
 	return true;
 }
 
 static void hosts_save_over(struct supervisor *sv, int64_t number)
 {
 	if (hosts_of(sv))
-		member_say_saved(hosts_of(sv)->member, number);
+		member_say(hosts_of(sv)->member, "Saved",
+			json_pack("{s:I}", "number", (json_int_t)number));
 }
 
 /* While this host has workers of a round, the group acts on its notice. Otherwise this host leaves

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/hosts/head.h"
 #include "agent/hosts/lead.h"
+#include "agent/hosts/messages.h"
 #include "agent/hosts/settings.h"
 #include "agent/sharing/service.h"
 #include "common/base/log.h"
@@ -102,7 +103,7 @@ static void head_admit(struct head *h, const struct round_order *o)
 	head_event(h, LOG_INFO, "host-joined", h->attempt,
 		json_pack("{s:s, s:s}", "host", head_host_name(h, o->host), "address", x->address),
 		"host %s has joined", head_host_name(h, o->host));
-	head_say_admitted(h, x, o->round);
+	head_say(x, "Admitted", message_admitted(o->round));
 }
 
 static void head_refuse(struct head *h, const struct round_order *o)

@@ -170,15 +170,11 @@ void head_texts_fini(struct head_texts *t);
 void head_say(struct head_host *x, const char *method, json_t *body);
 /* The same text to all members on other hosts. */
 void head_say_all(struct head *h, const char *method, const char *body, size_t len);
-void head_say_admitted(struct head *h, struct head_host *x, uint64_t round);
 void head_say_assign(struct head *h, struct head_host *x);
 void head_say_stop(struct head *h, struct head_host *x, struct head_texts *texts);
 void head_say_start_all(struct head *h);
 void head_say_start(struct head *h, struct head_host *x);
 void head_say_end(struct head *h, struct head_host *x, struct head_texts *texts);
-void head_say_drain(struct head_host *x, const char *why);
-/* why: NULL, or the reason why the head does not do what the host has asked for. */
-void head_say_reply(struct head_host *x, int64_t number, const struct error *why);
 
 /* --- messages of hosts: 0, or -EPROTO and others with err, which end the link --- */
 

@@ -311,6 +311,18 @@ static int hear_gone(struct head_host *x, const json_t *p, struct error *err)
 	return hear_event(x, HOST_EV_STOPPED, p, err);
 }
 
+/* why: NULL, or the reason why the head does not do what the host has asked for. */
+static void hear_reply(struct head_host *x, int64_t number, const struct error *why)
+{
+	json_t *body = json_pack("{s:I}", "number", (json_int_t)number);
+
+	if (why) {
+		json_put(body, "why", json_text(why->text));
+		json_put(body, "unknown", json_boolean(why->code == -ENOENT));
+	}
+	head_say(x, "Reply", body);
+}
+
 static int hear_ask(struct head_host *x, const json_t *p, struct error *err)
 {
 	const char *text = json_get_string(p, "text", ""), *want = json_get_string(p, "want", "");
@@ -323,7 +335,7 @@ static int hear_ask(struct head_host *x, const json_t *p, struct error *err)
 	else if (!strcmp(want, "drain"))
 		r = head_drain(x->head, json_get_string(p, "host", ""), text, &why);
 	if (number)
-		head_say_reply(x, number, r < 0 ? &why : NULL);
+		hear_reply(x, number, r < 0 ? &why : NULL);
 	if (!strcmp(want, "restart"))
 		head_restart_asked(x->head, text);
 	else if (!strcmp(want, "stop"))

@@ -48,11 +48,6 @@ void head_texts_fini(struct head_texts *t)
 	free(t->end);
 }
 
-void head_say_admitted(struct head *h, struct head_host *x, uint64_t round)
-{
-	head_say(x, "Admitted", message_admitted(round));
-}
-
 void head_say_assign(struct head *h, struct head_host *x)
 {
 	const struct round_host *host = round_host(h->round, x->number);
@@ -173,20 +168,4 @@ void head_say_end(struct head *h, struct head_host *x, struct head_texts *texts)
 	if (!texts->end)
 		texts->end = say_end_text(h, false);
 	say_text(x, "End", texts->end);
-}
-
-void head_say_drain(struct head_host *x, const char *why)
-{
-	head_say(x, "Drain", json_pack("{s:o}", "text", json_text(why)));
-}
-
-void head_say_reply(struct head_host *x, int64_t number, const struct error *why)
-{
-	json_t *body = json_pack("{s:I}", "number", (json_int_t)number);
-
-	if (why) {
-		json_put(body, "why", json_text(why->text));
-		json_put(body, "unknown", json_boolean(why->code == -ENOENT));
-	}
-	head_say(x, "Reply", body);
 }

@@ -103,7 +103,9 @@ static void keep_renewed(void *arg, const struct etcd_answer *a)
 
 	l->keep = NULL;
 	if (a->status == STATUS_OK)
-		member_say_renewed(l->hosts->member, l->renewal, a->leases[0].ttl_s);
+		member_say(l->hosts->member, "Renewed",
+			json_pack("{s:I, s:I}", "number", (json_int_t)l->renewal, "ttl_s",
+				(json_int_t)a->leases[0].ttl_s));
 }
 
 void lead_renew_for(struct lead *l, int64_t number, const json_t *leases)

@@ -133,7 +133,7 @@ int head_drain(struct head *h, const char *name, const char *why, struct error *
 		return 0;
 	}
 	log_notice("host %.64s is %.200s", name, why);
-	head_say_drain(x, why);
+	head_say(x, "Drain", json_pack("{s:o}", "text", json_text(why)));
 	return 0;
 }
 
@@ -194,7 +194,9 @@ static int drain_ask(
 	d->call = call;
 	varlink_call_on_gone(call, drain_gone, d);
 	LIST_INSERT_HEAD(&h->drains, d, entry);
-	member_say_drain(h->member, name, d->number, why, undo);
+	member_say(h->member, "Ask",
+		json_pack("{s:s, s:o, s:o, s:I}", "want", undo ? "let_back" : "drain", "text",
+			json_text(why), "host", json_text(name), "number", (json_int_t)d->number));
 	return 0;
 }
 

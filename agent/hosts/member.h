@@ -97,6 +97,8 @@ void member_give_up(struct member *m, const char *result, int status, const char
 
 /* --- member_say.c: each sends the message of that name --- */
 
+/* Takes body; NULL: there was no memory for it. */
+void member_say(struct member *m, const char *method, json_t *body);
 void member_say_join(struct member *m);
 void member_say_prepared(struct member *m);
 void member_say_unable(struct member *m);
@@ -120,16 +122,6 @@ void member_say_failures(struct member *m, bool over);
 void member_say_ask(struct member *m, const char *want, int64_t timeout_ms, const char *why);
 void member_say_notice(struct member *m, const char *source, const char *reason, int64_t grace_ms,
 	int64_t deadline_us);
-void member_say_renewed(struct member *m, int64_t number, int64_t ttl_s);
-/* address: "" if this host never leads. */
-void member_say_deputy(struct member *m, const char *address);
-/* Takes body. */
-void member_say_recorded(struct member *m, json_t *body);
-void member_say_hang(struct member *m, const char *why);
-void member_say_saved(struct member *m, int64_t number);
-/* Ask: that host is to leave, or (undo) to be let back. The head's Reply has the number. */
-void member_say_drain(
-	struct member *m, const char *host, int64_t number, const char *why, bool undo);
 
 /* --- messages of the head: 0, or -EPROTO and others with err, which end the link --- */
 

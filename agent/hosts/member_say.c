@@ -15,7 +15,7 @@
 
 enum { BYE_MS = 3000 }; /* at most, for the last one */
 
-static void member_say(struct member *m, const char *method, json_t *body)
+void member_say(struct member *m, const char *method, json_t *body)
 {
 	int r;
 
@@ -262,39 +262,4 @@ void member_say_notice(struct member *m, const char *source, const char *reason,
 		json_put_int(body, "deadline_ms", left_ms > 0 ? left_ms : 0);
 	member_say(m, "Notice", body);
 	m->noticed = true;
-}
-
-void member_say_renewed(struct member *m, int64_t number, int64_t ttl_s)
-{
-	member_say(m, "Renewed",
-		json_pack("{s:I, s:I}", "number", (json_int_t)number, "ttl_s", (json_int_t)ttl_s));
-}
-
-void member_say_deputy(struct member *m, const char *address)
-{
-	member_say(m, "Deputy", message_deputy(address));
-}
-
-void member_say_recorded(struct member *m, json_t *body)
-{
-	member_say(m, "Recorded", body);
-}
-
-void member_say_hang(struct member *m, const char *why)
-{
-	member_say(m, "Hang",
-		json_pack("{s:I, s:o}", "round", (json_int_t)m->round, "why", json_text(why)));
-}
-
-void member_say_saved(struct member *m, int64_t number)
-{
-	member_say(m, "Saved", json_pack("{s:I}", "number", (json_int_t)number));
-}
-
-void member_say_drain(
-	struct member *m, const char *host, int64_t number, const char *why, bool undo)
-{
-	member_say(m, "Ask",
-		json_pack("{s:s, s:o, s:o, s:I}", "want", undo ? "let_back" : "drain", "text",
-			json_text(why), "host", json_text(host), "number", (json_int_t)number));
 }
