@@ -91,38 +91,32 @@ int member_hear_deputize(struct member *m, const json_t *p, struct error *unused
 
 /* --- the head --------------------------------------------------------------------------------- */
 
-/* The host of that group rank in the present round. */
-static struct head_host *deputy_at(const struct head *h, int rank)
-{
-	struct head_host *x = NULL;
-
-	while ((x = head_next_member(h, x))) {
-		const struct round_host *host = round_host(h->round, x->number);
-
-		if (host && host->round == round_number(h->round) && host->group_rank == rank)
-			break;
-	}
-	return x;
-}
-
 /* The host that may lead and has the next group rank after the head's. */
 static struct head_host *deputy_next(const struct head *h)
 {
-	struct head_host *own = NULL;
-	int rank, hosts = round_world(h->round)->hosts;
+	struct head_host *own = NULL, *x = NULL, *next = NULL;
+	const struct round_host *first, *host;
+	int hosts = round_world(h->round)->hosts, least = hosts;
 
 	while ((own = head_next_member(h, own)) && !head_is_own(h, own))
 		;
-	if (!own || round_host(h->round, own->number)->round != round_number(h->round))
+	first = own ? round_host(h->round, own->number) : NULL;
+	if (!first || !hosts || first->round != round_number(h->round))
 		return NULL;
-	rank = round_host(h->round, own->number)->group_rank;
-	for (int i = 1; i < hosts; i++) {
-		struct head_host *x = deputy_at(h, (rank + i) % hosts);
+	while ((x = head_next_member(h, x))) {
+		int ranks;
 
-		if (x && !x->never_leads)
-			return x;
+		host = round_host(h->round, x->number);
+		if (x == own || x->never_leads || host->round != first->round ||
+			host->group_rank < 0)
+			continue;
+		ranks = (host->group_rank - first->group_rank + hosts) % hosts;
+		if (ranks < least) {
+			least = ranks;
+			next = x;
+		}
 	}
-	return NULL;
+	return next;
 }
 
 void head_choose_deputy(struct head *h)

@@ -352,7 +352,7 @@ static void hosts_worker_exited(struct supervisor *sv, struct worker *w)
 static void hosts_worker_stopped(struct supervisor *sv, struct worker *w)
 {
 	if (hosts_reports(sv))
-		member_say_worker_stopped(hosts_of(sv)->member, w);
+		member_say_worker(hosts_of(sv)->member, w, "stopped");
 }
 
 static void hosts_worker_over(struct supervisor *sv, struct worker *w)
@@ -364,7 +364,7 @@ static void hosts_worker_over(struct supervisor *sv, struct worker *w)
 static void hosts_worker_started(struct supervisor *sv, struct worker *w)
 {
 	if (hosts_reports(sv) && w->start > 0)
-		member_say_worker_started(hosts_of(sv)->member, w);
+		member_say_worker(hosts_of(sv)->member, w, "started");
 }
 
 static void hosts_attempt_over(struct supervisor *sv, const json_t *failures)

@@ -110,12 +110,10 @@ void member_say_leave(struct member *m);
 void member_say_bye(struct member *m);
 /* Report: how a worker ended. */
 void member_say_exited(struct member *m, const struct worker *w);
-/* Report: an operator has stopped the worker. */
-void member_say_worker_stopped(struct member *m, const struct worker *w);
+/* Report: an operator has stopped the worker ("stopped"), or it was started again ("started"). */
+void member_say_worker(struct member *m, const struct worker *w, const char *event);
 /* Report: the worker has no process, and will get none in this round. */
 void member_say_worker_over(struct member *m, const struct worker *w);
-/* Report: the worker was started again. */
-void member_say_worker_started(struct member *m, const struct worker *w);
 /* Report, for each failure that was not reported yet; over: the workers' own restarts are used up.
  */
 void member_say_failures(struct member *m, bool over);

@@ -187,9 +187,9 @@ void member_say_exited(struct member *m, const struct worker *w)
 	member_say(m, "Report", body);
 }
 
-void member_say_worker_stopped(struct member *m, const struct worker *w)
+void member_say_worker(struct member *m, const struct worker *w, const char *event)
 {
-	member_say(m, "Report", say_report(m, worker_name(w), w->rank, w->start, "stopped"));
+	member_say(m, "Report", say_report(m, worker_name(w), w->rank, w->start, event));
 }
 
 void member_say_worker_over(struct member *m, const struct worker *w)
@@ -198,11 +198,6 @@ void member_say_worker_over(struct member *m, const struct worker *w)
 
 	json_put_string(body, "state", say_state(w));
 	member_say(m, "Report", body);
-}
-
-void member_say_worker_started(struct member *m, const struct worker *w)
-{
-	member_say(m, "Report", say_report(m, worker_name(w), w->rank, w->start, "started"));
 }
 
 static bool say_has_reported(const json_t *list, const char *name)
