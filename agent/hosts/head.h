@@ -83,14 +83,15 @@ struct head {
 	/* If etcd elects the head. */
 	bool missing_warned;	/* head_warn_missing() has warned */
 	int old_head;		/* number of the host that led before; -1: unknown */
-	uint64_t gone_acked_ms; /* the earliest acked_ms of hosts that etcd knows and that are gone
-				 */
+	uint64_t gone_acked_ms; /* the earliest acked_ms of gone hosts that etcd knows */
 	bool end_noted;		/* lead_note_end() was called */
 
-	/* Decisions about the present round. */
-	int attempt; /* how many attempts began before */
+	/* Decisions over all rounds. */
+	int attempt; /* how many attempts began */
 	struct restart_budget budget;
 	struct quarantine quarantine;
+
+	/* Decisions about the present round. */
 	bool lost_one; /* it ends because a host was lost */
 	bool dropping; /* head_drop_unrecorded() drops hosts as lost that live */
 	uint64_t started_ms;

@@ -145,7 +145,7 @@ struct lead {
 	uint64_t short_ms;	      /* since when too few hosts are there; 0: enough are */
 	struct etcd_call *notes_call; /* reads the notes of hosts that wait */
 	bool yielding;		      /* it resigns because other hosts do not reach it */
-	bool resigning;		      /* it leaves the lead to another host, all being written */
+	bool resigning;		      /* it gives up the lead as soon as all is written */
 	bool removing, removed;	      /* it removes all keys but end, or resigns just now */
 	struct loop_timer *removal;   /* until it waits for etcd no longer */
 

@@ -251,7 +251,7 @@ static void member_note_clock(struct member *m)
 		"%s", text);
 }
 
-/* The head has answered a beat. One that was sent before the present Join counts for no lease. */
+/* The head has answered a beat. It counts for no lease if it was sent before the present Join. */
 static void member_on_beat(void *arg, const struct link_beat *beat)
 {
 	struct member *m = arg;
