@@ -48,7 +48,7 @@ static json_t *describe_roles(const struct head *h, const int *replicas, int gro
 
 static json_t *describe_member(const struct head *h, const struct round_host *r)
 {
-	const struct head_host *x = h->members[r->number];
+	const struct head_host *x = head_member(h, r->number);
 	json_t *host = json_pack("{s:s, s:s, s:b}", "host", r->name, "state",
 		host_state_name(r->state), "leads", x && head_is_own(h, x));
 
@@ -93,7 +93,7 @@ json_t *head_hosts_json(const struct head *h)
 	json_t *list = json_array();
 
 	while ((r = round_next_host(h->round, r)))
-		if (r->state != HOST_GONE && r->number < h->n_members)
+		if (r->state != HOST_GONE)
 			json_add(list, describe_member(h, r));
 	while ((seat = round_next_seat(h->round, seat)))
 		if (!seat->host)

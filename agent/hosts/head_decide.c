@@ -503,7 +503,7 @@ static bool decide_can_release(const struct head *h)
 /* Has the hosts with a notice leave; the round that follows counts as no restart. */
 static void decide_release(struct head *h)
 {
-	for (int i = 0; i < h->n_members; i++) {
+	for (int i = 0; i < h->n_members; i++) { /* head_carry_out() may free x */
 		struct head_host *x = h->members[i];
 
 		if (!x || !x->noticed)

@@ -131,7 +131,7 @@ static json_t *errors_merge(const struct group_call *g, const struct head_answer
 	if (g->attempt < 0 || g->attempt == h->attempt - 1)
 		json_array_extend(all, h->failures);
 	for (size_t i = 0; i < n; i++) {
-		const struct head_host *x = h->members[answers[i].number];
+		const struct head_host *x = head_member(h, answers[i].number);
 		const json_t *theirs = json_get_array(answers[i].parameters, "failures");
 
 		if (!x || answers[i].error || !head_is_of_own_workers(x, theirs))

@@ -96,7 +96,7 @@ void head_drop_unrecorded(struct head *h)
 		known += tenure_takes_part(h, x) && x->known;
 	if (known < h->spec->rendezvous.nodes_min)
 		return;
-	for (int i = 0; i < h->n_members; i++) {
+	for (int i = 0; i < h->n_members; i++) { /* head_carry_out() may free x */
 		x = h->members[i];
 		if (!x || !tenure_takes_part(h, x) || x->known)
 			continue;

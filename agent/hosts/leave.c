@@ -117,7 +117,7 @@ int head_drain(struct head *h, const char *name, const char *why, struct error *
 	while ((host = round_next_host(h->round, host))) {
 		if (!drain_is_there(host) || strcmp(host->name, name) != 0)
 			continue;
-		x = h->members[host->number];
+		x = head_member(h, host->number);
 		n++;
 	}
 	if (!x)
