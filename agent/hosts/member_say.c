@@ -7,6 +7,7 @@
 #include "common/text/json.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,33 +29,17 @@ void member_say(struct member *m, const char *method, json_t *body)
 		log_error("%s cannot be sent to the head: %s", method, strerror(-r));
 }
 
-/* The address without its port: "10.0.0.7", "fd00::7". */
-static void say_without_port(char *text)
-{
-	char *end = strrchr(text, ':');
-
-	if (end)
-		*end = '\0';
-	if (*text == '[') {
-		text[strlen(text) - 1] = '\0';
-		memmove(text, text + 1, strlen(text));
-	}
-}
-
 /* The address under which other hosts reach this one; text of SOCKET_ADDRESS_MAX bytes. */
 static void say_address(const struct member *m, char *text)
 {
-	const char *given = m->hosts->address;
 	struct sockaddr_storage own;
 
-	if (given) {
-		snprintf(text, SOCKET_ADDRESS_MAX, "%s", given);
-		return;
-	}
 	*text = '\0';
-	if (link_local_at(m->link, &own) == 0)
-		socket_address_text((struct sockaddr *)&own, sizeof(own), text);
-	say_without_port(text);
+	if (m->hosts->address)
+		snprintf(text, SOCKET_ADDRESS_MAX, "%s", m->hosts->address);
+	else if (link_local_at(m->link, &own) == 0)
+		getnameinfo((struct sockaddr *)&own, socket_address_len((struct sockaddr *)&own),
+			text, SOCKET_ADDRESS_MAX, NULL, 0, NI_NUMERICHOST);
 }
 
 void member_say_join(struct member *m)
