@@ -181,8 +181,8 @@ def rss_kb(pid):
 
 @pytest.mark.ci
 def test_a_reader_that_does_not_read_fills_no_memory_and_misses_nothing(box, group_of):
-    """64 MiB on a host that does not lead, read on another one that does not, either."""
-    count, size = 64 * 1024, 1024
+    """32 MiB on a host that does not lead, read on another one that does not, either."""
+    count, size = 32 * 1024, 1024
     group = group_of(f"if-rank:1:lines:{count}:{size}", "print:ready", "hang")
     written(group, b"ready")
     daemons = group.daemon.daemons

@@ -212,7 +212,6 @@ def report(round_number, rank, **more):
 def test_a_member_that_speaks_of_another_host_s_worker_is_lost_with_its_host(box):
     """The first round has the stranger; the others go on without it, and no failure is counted."""
     for method, body in [
-        ("Report", lambda n: report(n, 0, failure=failure(0))),
         ("Report", lambda n: report(n, 2, failure=failure(0))),
         ("Report", lambda n: report(n, 0, event="exited", exit={"code": 0})),
         ("Gone", lambda n: {"round": n, "failures": [failure(1)]}),
