@@ -44,7 +44,7 @@ struct goodput_loss {
 	int64_t start_us, repeat_us;
 };
 
-/* From the time from_us of the run on, the clock was ahead of it by that. */
+/* From the time from_us of the run on, the clock was ahead_us ahead of it. */
 struct goodput_clock {
 	int64_t from_us, ahead_us;
 };
@@ -88,7 +88,7 @@ struct goodput *goodput_free(struct goodput *g)
 
 /* --- the clock --- */
 
-/* The time of the run at which the clock, as it is set now, shows us. */
+/* The time of the run when the clock, as it is set now, shows us. */
 static int64_t goodput_run_time(const struct goodput *g, int64_t us)
 {
 	return g->n_clocks ? us - g->clocks[g->n_clocks - 1].ahead_us : us;
@@ -235,7 +235,7 @@ static void goodput_enter(struct goodput *g, enum goodput_part part, int64_t us)
 	g->since_us = us;
 }
 
-/* Moves time of the parts' work to another part, as far as there is any. */
+/* Moves us of the time in *from to another part, but no more than there is. */
 static void goodput_move(struct goodput *g, int64_t *from, enum goodput_part to, int64_t us)
 {
 	us = us < *from ? us : *from;
@@ -272,7 +272,7 @@ static void goodput_open(struct goodput *g)
 	g->by_steps = g->by_starts = (struct goodput_loss){ 0 };
 }
 
-/* The group does not work from then on; us: not before the present part. */
+/* From us on, but not before the present part began, the group does not work. */
 static void goodput_cut(struct goodput *g, enum goodput_part part, int64_t us)
 {
 	goodput_enter(g, part, us);

@@ -94,7 +94,7 @@ bool speed_read(struct speed *sp, const struct worker *w, struct speed_steps *re
 	return ret->count > 0;
 }
 
-/* --- what people see --- */
+/* --- figures --- */
 
 /* Steps made in took_ms. */
 static struct step_span speed_measure(

@@ -118,7 +118,7 @@ static const struct group_look *group_look_at(const struct group_pace *w, uint64
 	return NULL;
 }
 
-/* Whether list has n whole numbers, from least on. */
+/* True when list has n integers, none below least. */
 static bool group_is_list_of(const json_t *list, int n, int64_t least)
 {
 	const json_t *value;
@@ -152,7 +152,8 @@ static int group_check(const json_t *looks, int n, struct error *err)
 	return 0;
 }
 
-/* A look after the one of number most: where w is, is not known. */
+/* Adds worker i of a host's look to w. A number beyond most is from a clock that was set ahead:
+ * then the head does not know where w is. */
 static void group_add_look(struct group_pace *w, const json_t *look, size_t i, uint64_t most)
 {
 	const json_t *last = json_array_get(json_get_array(look, "steps"), i);
@@ -192,7 +193,7 @@ static void group_compare_role(struct speed_group *g, size_t role, uint64_t numb
 	}
 	pace_add_looks(g->all, n, pace_moment_us(number, window_ms) / 1000);
 	behind = pace_behind(g->all, n);
-	/* A host under load looks late, and its workers then seem to be ahead. */
+	/* A host under load reads the steps late, and its workers then seem to be ahead. */
 	g->apart[role] = g->apart[role] || behind < 0 || behind > 1;
 	n = on_notice ? 0 : pace_known(g->all, n, window_ms);
 	pace_compare(g->all, n, !g->apart[role], g->opt.limit, window_ms);

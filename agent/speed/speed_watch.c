@@ -84,8 +84,8 @@ struct watch_role {
 	size_t n;
 };
 
-/* Whether two workers are more than one step from each other. Reads all a second time: between the
- * two readings each was somewhere between both. Steps without numbers do not say who is where. */
+/* True when two workers are more than one step apart, or steps have no numbers. Reads all workers a
+ * second time, because a reading takes time: in between, each was at a step between its two. */
 static bool watch_apart(struct speed *sp, const struct watch_role *r)
 {
 	int64_t first = INT64_MAX, last = -1;

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * How many steps one process has made over the last while, from looks at its count at any times.
- * Pure. Looks that come faster than the window's share for one replace the newest, so that the
- * window is always covered.
+ * Counts the steps that one process made in the last window, from looks at any times. Pure. A look
+ * that comes within a share of the window after the one before replaces the newest, so that the
+ * looks always cover the window.
  */
 
 #include <stdint.h>
@@ -19,7 +19,7 @@ struct step_window {
 	unsigned n, newest;
 };
 
-/* The looks of the last while: steps made in took_ms, and the mean lag. took_ms 0: one look, or
+/* The looks of the last window: steps made in took_ms, and the mean lag. took_ms 0: one look, or
  * none. */
 struct step_span {
 	uint64_t made, took_ms;

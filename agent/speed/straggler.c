@@ -40,8 +40,9 @@ static double straggler_distance(double a, double b)
 	return a > b ? a - b : b - a;
 }
 
-/* How much more time a worker needs for a step than the middle one, in percent; or by which part of
- * a step it is later. Of steps that are counted, one may have begun right after the last look. */
+/* In percent: how much more time a worker needs for a step than the middle one or, where workers
+ * wait for each other, by which part of a step it begins later. One more step than was counted may
+ * have begun right after the last look. */
 static double straggler_percent(const struct straggler_facts *f, bool together, double middle)
 {
 	if (together)
