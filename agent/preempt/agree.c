@@ -4,7 +4,6 @@
 #include "agent/preempt/machine_private.h"
 
 #include <stdio.h>
-#include <string.h>
 
 void preempt_want_read(struct preempt *p)
 {

@@ -16,7 +16,6 @@
 #include "common/varlink/manager_error.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,10 +5,8 @@
 #include "common/text/duration.h"
 #include "common/text/json.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* --- JSON --- */

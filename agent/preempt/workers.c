@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/preempt/private.h"
-
-#include "agent/sharing/service.h"
 #include "common/base/array.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"

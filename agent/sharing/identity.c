@@ -14,7 +14,6 @@
 #include "common/text/json.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>

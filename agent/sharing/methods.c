@@ -3,7 +3,6 @@
 #include "common/base/log.h"
 #include "common/text/base64.h"
 #include "common/text/json.h"
-#include "common/varlink/worker_idl.h"
 
 #include <errno.h>
 #include <stdarg.h>

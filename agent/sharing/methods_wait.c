@@ -7,7 +7,6 @@
 #include "common/text/json.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 
 enum wait_kind { WAIT_BARRIER, WAIT_ALIVE, WAIT_ERROR, WAIT_LEAVE };

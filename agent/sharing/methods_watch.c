@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 
 enum { BATCH_BYTES = 1 << 20 };
 

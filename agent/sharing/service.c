@@ -5,14 +5,12 @@
 #include "common/base/array.h"
 #include "common/base/log.h"
 #include "common/base/project.h"
-#include "common/text/json.h"
 #include "common/varlink/worker_idl.h"
 #include "common/varlink/worker_ranges.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/random.h>
 

@@ -2,9 +2,7 @@
 /* Gets: the read, the wait for a missing key, and its time limit. */
 #include "agent/store/kv_private.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 static void fail_deadline(struct kv_call *call)
 {
@@ -100,20 +98,17 @@ void kv_deadlines_pass(struct kv *kv)
 int kv_get(struct kv *kv, const char *key, bool wait, int64_t timeout_ms, kv_answer_fn fn,
 	void *arg, struct kv_call **ret, struct error *err)
 {
-	char name[KV_KEY_MAX + 1], own[KV_STORE_KEY], kept[KV_STORE_KEY];
+	char own[KV_STORE_KEY], kept[KV_STORE_KEY];
 	const struct store_span spans[2] = { { .begin = own }, { .begin = kept } };
 	struct kv_call *call;
-	int r = kv_key(key, false, name, err);
+	int r = kv_call_new(kv, key, false, fn, arg, &call, err);
 
 	if (r < 0)
 		return r;
-	call = kv_call_new(kv, name, fn, arg);
-	if (!call)
-		return error_set(err, -ENOMEM, "out of memory");
 	call->wait = wait;
 	call->timeout_ms = timeout_ms;
-	kv_join(own, kv->prefix, name, "");
-	kv_join(kept, KV_PERSISTENT, name, "");
+	kv_join(own, kv->prefix, call->key, "");
+	kv_join(kept, KV_PERSISTENT, call->key, "");
 	if (wait && timeout_ms > 0)
 		set_deadline(call);
 	r = store_range(kv->store, spans, 2, on_read, call, &call->op);

@@ -7,20 +7,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct kv_call *kv_call_new(struct kv *kv, const char *key, kv_answer_fn fn, void *arg)
+int kv_call_new(struct kv *kv, const char *key, bool empty, kv_answer_fn fn, void *arg,
+	struct kv_call **ret, struct error *err)
 {
-	size_t len = strlen(key);
-	struct kv_call *call = malloc(sizeof(*call) + len + 1);
+	char name[KV_KEY_MAX + 1];
+	int len = kv_key(key, empty, name, err);
+	struct kv_call *call;
 
+	if (len < 0)
+		return len;
+	call = malloc(sizeof(*call) + (size_t)len + 1);
 	if (!call)
-		return NULL;
+		return error_set(err, -ENOMEM, "out of memory");
 	*call = (struct kv_call){ .kv = kv, .fn = fn, .arg = arg };
-	memcpy(call->key, key, len + 1);
+	memcpy(call->key, name, (size_t)len + 1);
 	link_init(&call->waits);
 	link_init(&call->deadline);
 	link_init(&call->all);
 	link_before(&kv->calls, &call->all);
-	return call;
+	*ret = call;
+	return 0;
 }
 
 /* Removes the call from every list but that of open calls. */
@@ -193,43 +199,37 @@ int kv_call_started(struct kv_call *call, int r, struct kv_call **ret, struct er
 int kv_put(struct kv *kv, const char *key, const void *value, size_t len, bool overwrite,
 	bool persistent, kv_answer_fn fn, void *arg, struct kv_call **ret, struct error *err)
 {
-	char name[KV_KEY_MAX + 1], own[KV_STORE_KEY], kept[KV_STORE_KEY];
+	char own[KV_STORE_KEY], kept[KV_STORE_KEY];
 	struct store_put put = { .value = value, .len = len, .create = !overwrite };
 	struct kv_call *call;
-	int r = kv_key(key, false, name, err);
+	int r;
 
-	if (r < 0)
-		return r;
 	if (len > STORE_VALUE_MAX)
 		return error_field(err, -EINVAL, "value", "it has %zu bytes, expected at most %d",
 			len, (int)STORE_VALUE_MAX);
-	call = kv_call_new(kv, name, fn, arg);
-	if (!call)
-		return error_set(err, -ENOMEM, "out of memory");
-	kv_join(own, kv->prefix, name, "");
-	kv_join(kept, KV_PERSISTENT, name, "");
+	r = kv_call_new(kv, key, false, fn, arg, &call, err);
+	if (r < 0)
+		return r;
+	kv_join(own, kv->prefix, call->key, "");
+	kv_join(kept, KV_PERSISTENT, call->key, "");
 	put.key = persistent ? kept : own;
 	put.other = persistent ? own : kept;
-	return kv_call_started(
-		call, store_put(kv->store, &put, on_answer, call, &call->op), ret, err);
+	r = store_put(kv->store, &put, on_answer, call, &call->op);
+	return kv_call_started(call, r, ret, err);
 }
 
 int kv_list(struct kv *kv, const char *key, kv_answer_fn fn, void *arg, struct kv_call **ret,
 	struct error *err)
 {
-	char name[KV_KEY_MAX + 1];
 	struct subtree own, kept;
 	struct store_span spans[2];
 	struct kv_call *call;
-	int r = kv_key(key, true, name, err);
+	int r = kv_call_new(kv, key, true, fn, arg, &call, err);
 
 	if (r < 0)
 		return r;
-	call = kv_call_new(kv, name, fn, arg);
-	if (!call)
-		return error_set(err, -ENOMEM, "out of memory");
-	spans[0] = span_below(&own, kv->prefix, name);
-	spans[1] = span_below(&kept, KV_PERSISTENT, name);
+	spans[0] = span_below(&own, kv->prefix, call->key);
+	spans[1] = span_below(&kept, KV_PERSISTENT, call->key);
 	r = store_range(kv->store, spans, 2, on_listed, call, &call->op);
 	return kv_call_started(call, r, ret, err);
 }
@@ -237,21 +237,18 @@ int kv_list(struct kv *kv, const char *key, kv_answer_fn fn, void *arg, struct k
 int kv_delete(struct kv *kv, const char *key, kv_answer_fn fn, void *arg, struct kv_call **ret,
 	struct error *err)
 {
-	char name[KV_KEY_MAX + 1], own_key[KV_STORE_KEY], kept_key[KV_STORE_KEY];
+	char own_key[KV_STORE_KEY], kept_key[KV_STORE_KEY];
 	struct subtree own, kept;
 	struct store_span spans[4] = { { .begin = own_key }, { .begin = kept_key } };
 	struct kv_call *call;
-	int r = kv_key(key, false, name, err);
+	int r = kv_call_new(kv, key, false, fn, arg, &call, err);
 
 	if (r < 0)
 		return r;
-	call = kv_call_new(kv, name, fn, arg);
-	if (!call)
-		return error_set(err, -ENOMEM, "out of memory");
-	kv_join(own_key, kv->prefix, name, "");
-	kv_join(kept_key, KV_PERSISTENT, name, "");
-	spans[2] = span_below(&own, kv->prefix, name);
-	spans[3] = span_below(&kept, KV_PERSISTENT, name);
+	kv_join(own_key, kv->prefix, call->key, "");
+	kv_join(kept_key, KV_PERSISTENT, call->key, "");
+	spans[2] = span_below(&own, kv->prefix, call->key);
+	spans[3] = span_below(&kept, KV_PERSISTENT, call->key);
 	r = store_delete(kv->store, spans, 4, on_answer, call, &call->op);
 	return kv_call_started(call, r, ret, err);
 }

@@ -134,7 +134,11 @@ char *kv_join(char *buf, const char *prefix, const char *key, const char *tail);
 const char *kv_own(const struct kv *kv, const char *key);
 
 /* kv_ops.c */
-struct kv_call *kv_call_new(struct kv *kv, const char *key, kv_answer_fn fn, void *arg);
+
+/* Begins a function that starts a call: ret is the call, with key in normal form ("" where empty
+ * allows it). 0, -EINVAL or -ENOMEM with err. */
+_must_check_ int kv_call_new(struct kv *kv, const char *key, bool empty, kv_answer_fn fn, void *arg,
+	struct kv_call **ret, struct error *err);
 /* Ends a function that starts a call. r: the result of the store's function. */
 int kv_call_started(struct kv_call *call, int r, struct kv_call **ret, struct error *err);
 /* Delivers the answer and frees the call. */

@@ -4,7 +4,6 @@
 #include "common/base/printable.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 int members_new(const struct members_options *opt, struct members **ret)

@@ -3,8 +3,6 @@
 #include "agent/sync/slot_set.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 void members_reply_unref(struct members_reply *reply)
 {
