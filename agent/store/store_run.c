@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The operations of the store. An operation that fails changes nothing. */
 #include "agent/store/store_private.h"
+#include "common/base/array.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,18 +111,6 @@ static bool span_has(const struct store_span *span, const char *key)
 	return !*span->end || strcmp(key, span->end) < 0;
 }
 
-static bool more_room(struct store *s)
-{
-	size_t room = s->room ? s->room * 2 : 16;
-	struct store_entry *entries = reallocarray(s->entries, room, sizeof(*entries));
-
-	if (!entries)
-		return false;
-	s->entries = entries;
-	s->room = room;
-	return true;
-}
-
 static void run_range(struct store *s, struct store_op *op)
 {
 	struct store_answer a = { .status = STATUS_OK };
@@ -133,7 +122,8 @@ static void run_range(struct store *s, struct store_op *op)
 
 		for (struct node *n = map_from(&s->map, span->begin);
 			n && span_has(span, n->record->key); n = n->next[0]) {
-			if (a.n == s->room && !more_room(s)) {
+			if (array_reserve((void **)&s->entries, &s->room, a.n + 1,
+				    sizeof(*s->entries)) < 0) {
 				op_answer_no_room(s, op, "out of memory");
 				return;
 			}
