@@ -5,6 +5,8 @@
  */
 #include "common/varlink/idl.h"
 
+#include "common/base/array.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
@@ -164,14 +166,13 @@ static int parse_type(struct parser *p, struct varlink_type *t);
 
 static struct varlink_field *add_field(struct varlink_type *t)
 {
-	struct varlink_field *f = reallocarray(t->fields, t->n_fields + 1, sizeof(*f));
+	size_t n = t->n_fields;
+	struct varlink_field *grown = array_grow(t->fields, n, n + 1, sizeof(*grown));
 
-	if (!f)
+	if (!grown)
 		return NULL;
-	t->fields = f;
-	f += t->n_fields++;
-	*f = (struct varlink_field){ .name = NULL };
-	return f;
+	t->fields = grown;
+	return &grown[t->n_fields++];
 }
 
 static int parse_field(struct parser *p, struct varlink_type *t)
@@ -274,14 +275,13 @@ static int parse_type(struct parser *p, struct varlink_type *t)
 
 static struct varlink_member *add_member(struct varlink_idl *idl)
 {
-	struct varlink_member *m = reallocarray(idl->members, idl->n_members + 1, sizeof(*m));
+	size_t n = idl->n_members;
+	struct varlink_member *grown = array_grow(idl->members, n, n + 1, sizeof(*grown));
 
-	if (!m)
+	if (!grown)
 		return NULL;
-	idl->members = m;
-	m += idl->n_members++;
-	*m = (struct varlink_member){ .name = NULL };
-	return m;
+	idl->members = grown;
+	return &grown[idl->n_members++];
 }
 
 static int parse_struct(struct parser *p, struct varlink_type *t)

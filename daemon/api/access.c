@@ -13,7 +13,6 @@
 enum {
 	CACHE_SIZE = 64,
 	CACHE_MS = 10000,
-	GROUPS_MAX = 65536,
 };
 
 struct access_entry {
@@ -100,33 +99,6 @@ struct access *access_free(struct access *a)
 	return NULL;
 }
 
-/* The groups of a user; owned, *ret_n of them. NULL where nothing is known. */
-static gid_t *groups_of(const char *user, gid_t gid, int *ret_n)
-{
-	int n = 32;
-	gid_t *groups = NULL;
-
-	for (;;) {
-		gid_t *grown = realloc(groups, n * sizeof(*groups));
-		int found = n;
-
-		if (!grown) {
-			free(groups);
-			return NULL;
-		}
-		groups = grown;
-		if (getgrouplist(user, gid, groups, &found) >= 0) {
-			*ret_n = found;
-			return groups;
-		}
-		n = found > n ? found : 2 * n;
-		if (n > GROUPS_MAX) {
-			free(groups);
-			return NULL;
-		}
-	}
-}
-
 static bool in_any(char *const *names, const gid_t *groups, int n)
 {
 	for (; *names; names++) {
@@ -159,9 +131,7 @@ static enum access_level look_up(const struct access *a, uid_t uid, gid_t gid)
 	_cleanup_free_ gid_t *groups = NULL;
 	int n = 0;
 
-	if (user)
-		groups = groups_of(user, gid, &n);
-	if (!groups) {
+	if (!user || user_groups(user, gid, &groups, &n) < 0) {
 		/* A user without an entry in the user database has its primary group only. */
 		groups = malloc(sizeof(*groups));
 		if (!groups)

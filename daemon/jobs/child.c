@@ -5,6 +5,7 @@
 #include "common/base/safe_open.h"
 #include "common/base/scan.h"
 #include "common/base/signals.h"
+#include "common/base/user_name.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +20,6 @@
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 enum {
-	GROUPS_MAX = 65536,
 	EXIT_NOT_STARTED = 125,
 	GO_LIMIT_MS = 30 * 1000, /* a machine under load may take some seconds */
 };
@@ -33,23 +33,6 @@ struct child_watch {
 	void *arg;
 	struct child_watch *next; /* among orphans */
 };
-
-static int find_groups(struct child_user *u)
-{
-	for (int room = 32; room <= GROUPS_MAX; room *= 2) {
-		int n = room;
-		gid_t *grown = realloc(u->groups, room * sizeof(*grown));
-
-		if (!grown)
-			return -ENOMEM;
-		u->groups = grown;
-		if (getgrouplist(u->name, u->gid, u->groups, &n) >= 0) {
-			u->n_groups = n;
-			return 0;
-		}
-	}
-	return -E2BIG;
-}
 
 /* A daemon in a container may run as a uid that is not in the user database. */
 static int unknown_self(struct child_user *u)
@@ -83,7 +66,7 @@ int child_user_init(struct child_user *ret, uid_t uid, struct error *err)
 		if (!u.name || !u.home || !u.shell)
 			return error_set(err, -ENOMEM, "out of memory");
 	}
-	if (geteuid() == 0 && find_groups(&u) < 0)
+	if (geteuid() == 0 && user_groups(u.name, u.gid, &u.groups, &u.n_groups) < 0)
 		return error_set(err, -ENOMEM, "cannot find the groups of user %s", u.name);
 	*ret = u;
 	memset(&u, 0, sizeof(u));
