@@ -587,8 +587,7 @@ static void do_burst(const char *arg)
 		;
 }
 
-/* N processes whose parent is gone when they end: the process that adopts orphans has to reap them.
- */
+/* N processes that outlive their parent: the process that adopts orphans has to reap them. */
 static void do_orphans(const char *arg)
 {
 	pid_t pid = fork();
@@ -702,7 +701,7 @@ static void do_unless_file(const char *arg)
 	run_if(arg, NULL, true);
 }
 
-/* The result of a step's argument. */
+/* How a step takes its argument. */
 enum {
 	PLAIN,	/* handed on as it is: the step expands it itself, or its script's steps do later */
 	EXPAND, /* with its percent signs expanded */
