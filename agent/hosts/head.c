@@ -4,6 +4,7 @@
 #include "agent/hosts/messages.h"
 #include "agent/hosts/settings.h"
 #include "agent/sharing/service.h"
+#include "common/base/array.h"
 #include "common/base/log.h"
 #include "common/text/json.h"
 
@@ -77,12 +78,12 @@ static int head_make_room(struct head *h, int number)
 
 	if (number < h->n_members)
 		return 0;
-	bigger = reallocarray(h->members, (size_t)number + 1, sizeof(struct head_host *));
+	bigger = array_grow(
+		h->members, (size_t)h->n_members, (size_t)number + 1, sizeof(struct head_host *));
 	if (!bigger)
 		return -ENOMEM;
-	while (h->n_members <= number)
-		bigger[h->n_members++] = NULL;
 	h->members = bigger;
+	h->n_members = number + 1;
 	return 0;
 }
 
