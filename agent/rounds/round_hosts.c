@@ -10,9 +10,9 @@
 
 enum { FIRST_SIZE = 8 };
 
-static int grow_array(void *array, size_t n, size_t size)
+static int grow_array(void *array, size_t n, size_t more, size_t size)
 {
-	void *bigger = reallocarray(*(void **)array, n, size);
+	void *bigger = array_grow(*(void **)array, n, more, size);
 
 	if (!bigger)
 		return -ENOMEM;
@@ -26,44 +26,30 @@ static int orders_for(int hosts)
 	return 2 * hosts + 8;
 }
 
-static int grow_seats(struct round *r, int size)
-{
-	char **bigger = array_grow(r->seat_parts, (size_t)r->size, (size_t)size, sizeof(*bigger));
-
-	if (!bigger)
-		return -ENOMEM;
-	r->seat_parts = bigger;
-	return 0;
-}
-
 int round_reserve(struct round *r)
 {
+	const struct {
+		void *array;
+		size_t size; /* for each host; 0: the array is not needed */
+	} arrays[] = { { &r->hosts, sizeof(*r->hosts) },
+		{ &r->free_numbers, sizeof(*r->free_numbers) },
+		{ &r->dropped, sizeof(*r->dropped) }, { &r->ranked, sizeof(*r->ranked) },
+		{ &r->chosen, sizeof(*r->chosen) }, { &r->vacancies, sizeof(*r->vacancies) },
+		{ &r->spares, sizeof(*r->spares) }, { &r->seat_parts, sizeof(*r->seat_parts) },
+		{ &r->blocks, r->config.segment > 1 ? 2 * sizeof(*r->blocks) : 0 } };
 	int size = r->size ? 2 * r->size : FIRST_SIZE, ret = chain_reserve(&r->by_run);
-	size_t n = (size_t)size;
 
 	if (ret < 0 || r->n_numbers < r->size || r->n_free)
 		return ret;
-	ret = grow_array(&r->hosts, n, sizeof(*r->hosts));
+	for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]) && !ret; i++)
+		if (arrays[i].size)
+			ret = grow_array(
+				arrays[i].array, (size_t)r->size, (size_t)size, arrays[i].size);
 	if (!ret)
-		ret = grow_array(&r->free_numbers, n, sizeof(*r->free_numbers));
+		ret = grow_array(&r->space, 0, host_ranks_space_bytes(size), 1);
 	if (!ret)
-		ret = grow_array(&r->dropped, n, sizeof(*r->dropped));
-	if (!ret)
-		ret = grow_array(&r->ranked, n, sizeof(*r->ranked));
-	if (!ret)
-		ret = grow_array(&r->chosen, n, sizeof(*r->chosen));
-	if (!ret)
-		ret = grow_array(&r->space, host_ranks_space_bytes(size), 1);
-	if (!ret)
-		ret = grow_array(&r->vacancies, n, sizeof(*r->vacancies));
-	if (!ret)
-		ret = grow_array(&r->spares, n, sizeof(*r->spares));
-	if (!ret && r->config.segment > 1)
-		ret = grow_array(&r->blocks, 2 * n, sizeof(*r->blocks));
-	if (!ret)
-		ret = grow_seats(r, size);
-	if (!ret)
-		ret = grow_array(&r->orders, (size_t)orders_for(size), sizeof(*r->orders));
+		ret = grow_array(&r->orders, (size_t)orders_for(r->size), (size_t)orders_for(size),
+			sizeof(*r->orders));
 	if (!ret)
 		r->size = size;
 	return ret;
