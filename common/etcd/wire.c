@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/etcd/wire.h"
 
+#include "common/base/array.h"
 #include "common/base/printable.h"
 #include "common/loop/curl_loop.h"
 
@@ -200,20 +201,15 @@ static size_t exchange_write_fn(char *data, size_t size, size_t n, void *arg)
 	struct etcd_exchange *x = arg;
 
 	n *= size;
+	if (!n) /* the body is empty */
+		return 0;
 	if (n > ETCD_ANSWER_MAX - x->len) {
 		x->too_large = true;
 		return 0;
 	}
-	if (x->len + n > x->room) {
-		size_t room = (x->len + n) * 2;
-		char *body = realloc(x->body, room);
-
-		if (!body) {
-			x->no_memory = true;
-			return 0;
-		}
-		x->body = body;
-		x->room = room;
+	if (array_reserve((void **)&x->body, &x->room, x->len + n, 1) < 0) {
+		x->no_memory = true;
+		return 0;
 	}
 	memcpy(x->body + x->len, data, n);
 	x->len += n;
