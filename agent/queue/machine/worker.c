@@ -5,6 +5,7 @@
  * it takes the first task that it can do, or waits among the idle ones.
  */
 #include "agent/queue/machine/private.h"
+#include "common/base/array.h"
 
 struct queue_worker *queue_worker_find(const struct queues *q, int worker)
 {
@@ -36,13 +37,11 @@ static struct queue_worker *worker_get(struct queues *q, int worker)
 	if (k || worker < 0 || worker >= QUEUE_WORKERS_MAX)
 		return k;
 	if (n > q->n_workers) {
-		void *p = realloc(q->workers, n * sizeof(struct queue_worker *));
+		void *p = array_grow(q->workers, q->n_workers, n, sizeof(struct queue_worker *));
 
 		if (!p)
 			return NULL;
 		q->workers = p;
-		memset(q->workers + q->n_workers, 0,
-			(n - q->n_workers) * sizeof(struct queue_worker *));
 		q->n_workers = n;
 	}
 	k = calloc(1, sizeof(*k));
