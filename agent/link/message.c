@@ -186,7 +186,7 @@ int link_message_read(const struct varlink_idl *idl, const char *text, size_t le
 {
 	_cleanup_(link_message_fini) struct link_message m = { .message = NULL };
 	struct error broken = { 0 };
-	int r = json_parse_object(text, len, 0, &m.message, &broken);
+	int r = json_parse_object(text, len, &m.message, &broken);
 
 	if (r == -ENOMEM)
 		return error_set(err, r, "out of memory");

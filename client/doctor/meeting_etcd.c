@@ -72,7 +72,7 @@ static int place_read(const char *text, struct sockaddr_storage *ret, struct err
 	_cleanup_json_ json_t *at = NULL;
 	struct doctor_addresses a;
 	const char *why;
-	int r = json_parse_object(text, strlen(text), 0, &at, err);
+	int r = json_parse_object(text, strlen(text), &at, err);
 
 	if (r < 0)
 		return r;

@@ -485,7 +485,7 @@ static int load_text(const char *text, size_t len, const char *name, json_t **re
 	if (!looks_like_json(text, len))
 		return error_set(err, -EINVAL,
 			"%s: this elasticctl was built without YAML, it reads JSON only", name);
-	r = json_parse(text, len, 0, ret, err);
+	r = json_parse(text, len, ret, err);
 	return r < 0 ? error_prefix(err, "%s", name) : 0;
 }
 
@@ -504,7 +504,7 @@ int yaml_parse(const char *text, size_t len, const char *name, json_t **ret,
 		return error_set(
 			err, -EMSGSIZE, "%s: is larger than %d bytes", name, YAML_BYTES_MAX);
 	/* libyaml does not know all of JSON's escapes. If it is not valid JSON, it may be YAML. */
-	if (looks_like_json(text, len) && json_parse(text, len, 0, ret, NULL) == 0)
+	if (looks_like_json(text, len) && json_parse(text, len, ret, NULL) == 0)
 		return 0;
 	return load_text(text, len, name, ret, problems, err);
 }

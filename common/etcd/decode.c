@@ -25,7 +25,7 @@ void etcd_decoded_fini(struct etcd_decoded *d)
 /* Parses text into ret->tree, and makes room for all bytes that can be in it. */
 static int decode_begin(const char *text, size_t len, struct etcd_decoded *ret)
 {
-	int r = json_parse_object(text, len, ETCD_ANSWER_MAX, &ret->tree, NULL);
+	int r = json_parse_object(text, len, &ret->tree, NULL);
 
 	if (r < 0)
 		return r == -ENOMEM				? r
@@ -440,7 +440,7 @@ void etcd_decode_refusal(const char *text, size_t len, struct etcd_refusal *ret)
 	size_t n = len < sizeof(plain) - 1 ? len : sizeof(plain) - 1;
 
 	*ret = (struct etcd_refusal){ .code = -1 };
-	if (!json_parse_object(text, len, ETCD_ANSWER_MAX, &tree, NULL))
+	if (!json_parse_object(text, len, &tree, NULL))
 		decode_error(tree, ret);
 	if (ret->code >= 0)
 		return;
@@ -456,6 +456,6 @@ void etcd_decode_version(const char *text, size_t len, char version[ETCD_VERSION
 	_cleanup_json_ json_t *tree = NULL;
 
 	version[0] = '\0';
-	if (!json_parse_object(text, len, ETCD_ANSWER_MAX, &tree, NULL))
+	if (!json_parse_object(text, len, &tree, NULL))
 		printable_copy(version, ETCD_VERSION_MAX, json_get_string(tree, "etcdserver", ""));
 }

@@ -82,7 +82,7 @@ static int aws_document(const struct notice_answer *a, json_t **ret, struct erro
 	int r = notice_expect_ok(a, err);
 
 	if (!r)
-		r = json_parse_object(a->body, a->len, 0, ret, err);
+		r = json_parse_object(a->body, a->len, ret, err);
 	return r;
 }
 

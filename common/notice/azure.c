@@ -180,7 +180,7 @@ static int azure_answer(struct notice_machine *m, const struct notice_answer *a,
 		return azure_name(m, a, ret, err);
 	r = notice_expect_ok(a, err);
 	if (!r)
-		r = json_parse_object(a->body, a->len, 0, &doc, err);
+		r = json_parse_object(a->body, a->len, &doc, err);
 	if (r < 0)
 		return error_prefix(err, "scheduledevents");
 	events = json_get_array(doc, "Events");

@@ -199,16 +199,12 @@ static int check_shape(const char *text, size_t len, struct error *err)
 	return 0;
 }
 
-int json_parse(const char *text, size_t len, size_t max_bytes, json_t **ret, struct error *err)
+int json_parse(const char *text, size_t len, json_t **ret, struct error *err)
 {
 	json_error_t e;
 	json_t *j;
-	int r;
+	int r = check_shape(text, len, err);
 
-	if (max_bytes && len > max_bytes)
-		return error_set(err, -EMSGSIZE, "%zu bytes of JSON, at most %zu are accepted", len,
-			max_bytes);
-	r = check_shape(text, len, err);
 	if (r < 0)
 		return r;
 	j = json_loadb(text, len, JSON_REJECT_DUPLICATES, &e);
@@ -221,11 +217,10 @@ int json_parse(const char *text, size_t len, size_t max_bytes, json_t **ret, str
 	return 0;
 }
 
-int json_parse_object(
-	const char *text, size_t len, size_t max_bytes, json_t **ret, struct error *err)
+int json_parse_object(const char *text, size_t len, json_t **ret, struct error *err)
 {
 	_cleanup_json_ json_t *j = NULL;
-	int r = json_parse(text, len, max_bytes, &j, err);
+	int r = json_parse(text, len, &j, err);
 
 	if (r < 0)
 		return r;
@@ -243,7 +238,7 @@ int json_read_file(const char *path, size_t max_bytes, json_t **ret, struct erro
 
 	if (r < 0)
 		return error_set(err, r, "%s: %s", path, strerror(-r));
-	r = json_parse_object(text, len, max_bytes, ret, err);
+	r = json_parse_object(text, len, ret, err);
 	if (r < 0)
 		error_prefix(err, "%s", path);
 	return r;

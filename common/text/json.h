@@ -56,15 +56,14 @@ size_t json_units(const char *text, size_t len);
 
 /*
  * Parses one object or array: no duplicate keys, nothing after it, nesting up to JSON_DEPTH_MAX, at
- * most JSON_UNITS_MAX of values and max_bytes (0: any). ret is owned. Returns 0, -EINVAL with "line
- * L, column C: ...", -EMSGSIZE or -ENOMEM.
+ * most JSON_UNITS_MAX of values. ret is owned. Returns 0, -EINVAL with "line L, column C: ...", or
+ * -ENOMEM.
  */
-_must_check_ int json_parse(
-	const char *text, size_t len, size_t max_bytes, json_t **ret, struct error *err);
+_must_check_ int json_parse(const char *text, size_t len, json_t **ret, struct error *err);
 /* The same, and -EINVAL for an array. */
-_must_check_ int json_parse_object(
-	const char *text, size_t len, size_t max_bytes, json_t **ret, struct error *err);
-/* The object in a file; errors begin with its path. Also returns what file_read() returns. */
+_must_check_ int json_parse_object(const char *text, size_t len, json_t **ret, struct error *err);
+/* The object in a file of at most max_bytes (0: any); errors begin with its path. Also returns the
+ * errors of file_read(). */
 _must_check_ int json_read_file(
 	const char *path, size_t max_bytes, json_t **ret, struct error *err);
 

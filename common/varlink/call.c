@@ -173,7 +173,7 @@ static int check_answer(
 	if (!t)
 		return error_set(err, -EINVAL, "%s is not declared", out->error);
 	if (out->text) {
-		if (json_parse_object(out->text, out->text_len, 0, &parameters, err) < 0)
+		if (json_parse_object(out->text, out->text_len, &parameters, err) < 0)
 			return -EINVAL;
 	} else {
 		parameters = out->parameters ? json_incref(out->parameters) : json_object();

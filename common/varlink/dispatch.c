@@ -246,7 +246,7 @@ static void dispatch_any(struct varlink_connection *c, const char *text, size_t 
 		varlink_connection_refuse(c, "values in one call", (int64_t)most);
 		return;
 	}
-	if (json_parse_object(text, len, 0, &m, &err) < 0) {
+	if (json_parse_object(text, len, &m, &err) < 0) {
 		varlink_connection_doom(c, "what it sent is not JSON: %s", err.text);
 		return;
 	}

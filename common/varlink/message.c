@@ -201,7 +201,7 @@ int varlink_in_parse(const char *text, size_t len, struct varlink_in *ret, struc
 {
 	struct varlink_in in = { .message = NULL };
 	json_t *error;
-	int r = json_parse_object(text, len, 0, &in.message, err);
+	int r = json_parse_object(text, len, &in.message, err);
 
 	if (r == -EINVAL && err)
 		err->code = -EBADMSG;

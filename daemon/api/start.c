@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
-enum { NAME_STEM_MAX = 48, NAME_RANDOM = 4, NAME_TRIES = 8, RUN_TRIES = 8 };
+enum { NAME_STEM_MAX = 48, NAME_RANDOM = 4, NAME_TRIES = 8 };
 
 /* How long a Start waits for news that the run which has the name has ended. */
 enum { NAME_PATIENCE_MS = 2000 };

@@ -129,7 +129,7 @@ int files_read_json(
 		return r;
 	if (json_units(text, len) > JSON_UNITS)
 		return error_set(err, -EBADMSG, "%s: too many values", name);
-	r = json_parse_object(text, len, 0, ret, err);
+	r = json_parse_object(text, len, ret, err);
 	if (r < 0) {
 		error_prefix(err, "%s", name);
 		return r == -EINVAL ? -EBADMSG : r;

@@ -35,8 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			abort();
 		return 0;
 	}
-	if (len == size ||
-		json_parse((const char *)data + len + 1, size - len - 1, 0, &value, &err))
+	if (len == size || json_parse((const char *)data + len + 1, size - len - 1, &value, &err))
 		value = json_object();
 	for (size_t i = 0; i < idl->n_members; i++) {
 		check(&idl->members[i].type, value);

@@ -63,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	_cleanup_json_ json_t *doc = NULL;
 	struct error err = { 0 };
 
-	if (json_parse_object((const char *)data, size, 1 << 20, &doc, &err) < 0)
+	if (json_parse_object((const char *)data, size, &doc, &err) < 0)
 		return 0;
 	as_record(doc);
 	as_job(doc);

@@ -37,7 +37,7 @@ static enum elasticd_status log_fields(json_t *line, const char *fields)
 
 	if (!fields)
 		return ELASTICD_STATUS_OK;
-	r = json_parse_object(fields, strlen(fields), 0, &more, &err);
+	r = json_parse_object(fields, strlen(fields), &more, &err);
 	if (r < 0)
 		return r == -ENOMEM
 			       ? fail_memory()

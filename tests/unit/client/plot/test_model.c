@@ -32,7 +32,7 @@ static void event(double seconds, const char *name, const char *fmt, ...)
 	snprintf(line, sizeof(line),
 		"{\"time_us\":%lld,\"event\":\"%s\",\"job\":\"j\",\"run\":\"j_1\",\"text\":\"%s\"%s%s}",
 		(long long)(T + (int64_t)(seconds * 1e6)), name, name, *rest ? "," : "", rest);
-	ck_assert_msg(json_parse_object(line, strlen(line), 0, &j, &err) == 0, "%s", err.text);
+	ck_assert_msg(json_parse_object(line, strlen(line), &j, &err) == 0, "%s", err.text);
 	plot_add(&plot, j);
 	json_decref(j);
 }

@@ -32,7 +32,7 @@ static int check(const char *type, const char *json)
 	_cleanup_json_ json_t *j = NULL;
 
 	err = (struct error){ 0 };
-	ck_assert_int_eq(json_parse(json, strlen(json), 0, &j, NULL), 0);
+	ck_assert_int_eq(json_parse(json, strlen(json), &j, NULL), 0);
 	return varlink_validate(
 		&varlink_idl_member(idl, VARLINK_TYPE, type)->type, j, "parameters", &err);
 }
