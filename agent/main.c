@@ -241,7 +241,7 @@ static void main_share_console(struct supervisor *sv)
 static int main_refuse(const struct main_options *o, int r, const char *text)
 {
 	log_error("%s", text);
-	last_error_end(o->agent.state_dir, r, text);
+	last_error_cannot_begin(o->agent.state_dir, r, text);
 	return EXIT_AGENT;
 }
 
@@ -324,7 +324,7 @@ static void main_prune(const struct main_options *o, const struct spec *spec)
 
 	if (!root && paths_init(&p, false, NULL, NULL) < 0)
 		return;
-	log_prune_start(root ? root : p.log_dir, &limits);
+	prune_logs_start(root ? root : p.log_dir, &limits);
 	paths_fini(&p);
 }
 

@@ -205,6 +205,15 @@ agent_SRC := \
 	agent/sharing/results.c \
 	agent/sharing/service.c \
 	agent/sharing/socket_dir.c \
+	agent/speed/batch.c \
+	agent/speed/goodput.c \
+	agent/speed/pace.c \
+	agent/speed/speed.c \
+	agent/speed/speed_group.c \
+	agent/speed/speed_hosts.c \
+	agent/speed/speed_watch.c \
+	agent/speed/step_window.c \
+	agent/speed/straggler.c \
 	agent/store/kv.c \
 	agent/store/kv_changes.c \
 	agent/store/kv_get.c \
@@ -220,7 +229,6 @@ agent_SRC := \
 	agent/supervise/devices.c \
 	agent/supervise/end_run.c \
 	agent/supervise/event_log.c \
-	agent/supervise/run_failures.c \
 	agent/supervise/feature.c \
 	agent/supervise/job_json.c \
 	agent/supervise/launch.c \
@@ -230,14 +238,15 @@ agent_SRC := \
 	agent/supervise/reap.c \
 	agent/supervise/record.c \
 	agent/supervise/recover.c \
+	agent/supervise/run_failures.c \
 	agent/supervise/seat.c \
 	agent/supervise/side_program.c \
 	agent/supervise/signals.c \
-	agent/supervise/standstill.c \
 	agent/supervise/state_file.c \
 	agent/supervise/stop_group.c \
 	agent/supervise/supervisor.c \
 	agent/supervise/supervisor_view.c \
+	agent/supervise/suspend.c \
 	agent/supervise/tfconfig.c \
 	agent/supervise/why.c \
 	agent/supervise/worker_environment.c \
@@ -245,15 +254,6 @@ agent_SRC := \
 	agent/supervise/worker_list.c \
 	agent/supervise/worker_requests.c \
 	agent/supervise/worker_selector.c \
-	agent/speed/batch.c \
-	agent/speed/goodput.c \
-	agent/speed/pace.c \
-	agent/speed/speed.c \
-	agent/speed/speed_group.c \
-	agent/speed/speed_hosts.c \
-	agent/speed/speed_watch.c \
-	agent/speed/step_window.c \
-	agent/speed/straggler.c \
 	agent/sync/barrier.c \
 	agent/sync/barrier_names.c \
 	agent/sync/barrier_text.c \

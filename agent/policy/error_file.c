@@ -69,7 +69,7 @@ static int64_t errorfile_timestamp(const json_t *t, bool *ret_whole)
 	return (int64_t)(seconds * 1e6);
 }
 
-static int errorfile_take(struct errorfile *e, const char **ret_problem)
+static int errorfile_fill(struct errorfile *e, const char **ret_problem)
 {
 	const json_t *message = json_object_get(e->doc, "message");
 	const json_t *stamp = json_object_get(e->doc, "timestamp");
@@ -110,7 +110,7 @@ int errorfile_parse(const char *text, size_t len, struct errorfile *ret, const c
 		*ret_problem = len ? "not valid JSON" : "the file is empty";
 	else if (!json_is_object(e.doc))
 		*ret_problem = "not a JSON object";
-	r = *ret_problem ? -EBADMSG : errorfile_take(&e, ret_problem);
+	r = *ret_problem ? -EBADMSG : errorfile_fill(&e, ret_problem);
 	if (r < 0) {
 		errorfile_fini(&e);
 		return r;

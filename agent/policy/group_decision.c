@@ -2,9 +2,9 @@
 #include "agent/policy/group_decision.h"
 
 /* Whether the worker has a process or will get one. */
-static bool group_decision_is_active(const struct group_decision_worker *t)
+static bool group_decision_is_active(const struct group_decision_worker *w)
 {
-	switch (t->state) {
+	switch (w->state) {
 	case WORKER_WAITING:
 	case WORKER_STARTING:
 	case WORKER_RUNNING:
@@ -25,18 +25,18 @@ struct group_decision group_decide(
 	    stopped = 0;
 
 	for (int i = n - 1; i >= 0; i--) {
-		const struct group_decision_worker *t = &workers[i];
+		const struct group_decision_worker *w = &workers[i];
 
-		active += group_decision_is_active(t);
-		succeeded += t->state == WORKER_SUCCEEDED;
-		stopped += t->state == WORKER_STOPPED && !t->on_purpose;
-		if (t->leader && t->state == WORKER_SUCCEEDED)
+		active += group_decision_is_active(w);
+		succeeded += w->state == WORKER_SUCCEEDED;
+		stopped += w->state == WORKER_STOPPED && !w->on_purpose;
+		if (w->leader && w->state == WORKER_SUCCEEDED)
 			leader = i;
-		if (t->state != WORKER_FAILED || t->on_purpose)
+		if (w->state != WORKER_FAILED || w->on_purpose)
 			continue;
-		if (!t->alone)
+		if (!w->alone)
 			group = i;
-		else if (t->no_restart)
+		else if (w->no_restart)
 			no_restart = i;
 		else
 			alone = i;
@@ -67,15 +67,15 @@ struct group_decision group_decide_on_notice(
 	int leader = -1, active = 0, succeeded = 0, waited = 0;
 
 	for (int i = n - 1; i >= 0; i--) {
-		const struct group_decision_worker *t = &workers[i];
+		const struct group_decision_worker *w = &workers[i];
 
-		active += group_decision_is_active(t);
-		if (t->leader && t->state == WORKER_SUCCEEDED)
+		active += group_decision_is_active(w);
+		if (w->leader && w->state == WORKER_SUCCEEDED)
 			leader = i;
-		if (t->on_purpose && t->state != WORKER_SUCCEEDED)
+		if (w->on_purpose && w->state != WORKER_SUCCEEDED)
 			continue;
 		waited++;
-		succeeded += t->state == WORKER_SUCCEEDED;
+		succeeded += w->state == WORKER_SUCCEEDED;
 	}
 	if (leader_over)
 		return (struct group_decision){

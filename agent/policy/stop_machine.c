@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stddef.h>
 
+/* doc/state-machines.md shows guards by their names, which so have no prefix. */
 typedef bool (*stop_guard)(const struct stop_machine *m, const struct stop_input *in);
 
 /* No time is left for the stop signal. */
@@ -76,7 +77,7 @@ static const struct stop_row {
 	ROW(CLEANING, END, NULL, CLEANING, 0),
 	ROW(CLEANING, LIMIT, NULL, CLEANING, 0),
 	ROW(CLEANING, KILL, NULL, SWEEPING, STOP_DO_SWEEP),
-	ROW(CLEANING, ENDED, NULL, CLEANING, STOP_DO_LOOK),
+	ROW(CLEANING, ENDED, NULL, CLEANING, STOP_DO_CHECK),
 	ROW(CLEANING, DUE, NULL, SWEEPING, STOP_DO_SWEEP),
 	ROW(CLEANING, GONE, NULL, IDLE, STOP_DO_FINISH),
 	ROW(CLEANING, LEAVE, NULL, IDLE, 0),

@@ -55,7 +55,7 @@ enum stop_action {
 	STOP_DO_KILL = 1 << 2,	    /* SIGKILL to workers and all that is with them; says so */
 	STOP_DO_KILL_MORE = 1 << 3, /* SIGKILL to the same once more */
 	STOP_DO_CLEAN = 1 << 4,	    /* the stop signal to what is left behind; posts GONE */
-	STOP_DO_LOOK = 1 << 5,	    /* posts GONE where nothing is left behind */
+	STOP_DO_CHECK = 1 << 5,	    /* posts GONE where nothing is left behind */
 	STOP_DO_SWEEP = 1 << 6,	    /* SIGKILL to what is left behind; posts GONE */
 	STOP_DO_FINISH = 1 << 7,    /* nothing is left */
 	STOP_DO_GIVE_UP = 1 << 8,   /* a worker does not die of SIGKILL */

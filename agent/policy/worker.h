@@ -95,14 +95,14 @@ struct worker {
 	/* From then on its end is a consequence of the leader's; 0: it is not. */
 	int64_t grace_us;
 
-	struct restart_budget *budget;	/* owned, scope worker; NULL before its first restart */
-	int64_t next_start_us;		/* time of the start that it waits for, 0: none */
-	struct worker_private *private; /* owned by agent/supervise/worker_lifecycle.c; NULL:
-					 nothing is under way */
+	struct restart_budget *budget; /* owned, scope worker; NULL before its first restart */
+	int64_t next_start_us;	       /* time of the start that it waits for, 0: none */
+	/* Owned by agent/supervise/worker_lifecycle.c; NULL: nothing is under way. */
+	struct worker_lifecycle *lifecycle;
 };
 
 void worker_init(struct worker *w, const struct spec_role *role, int index, int place);
-/* private must be gone by then. */
+/* lifecycle_free() must have been called. */
 void worker_fini(struct worker *w);
 
 /* Changes the state, as nothing else does, and logs that at level debug. */

@@ -14,7 +14,7 @@ struct cgroup {
 	int fd;
 	char leaf[24]; /* the attempt's, "" before the first */
 	int leaf_fd;
-	bool bare; /* dir was made again, without limits */
+	bool limits_lost; /* dir was made again, without limits */
 };
 
 /* Whether list, words divided by commas, has word. */
@@ -180,19 +180,19 @@ int cgroup_make_again(struct cgroup *c)
 	r = cgroup_make_leaf(c);
 	if (r != -ENOENT || mkdir(c->dir, 0755) < 0)
 		return r;
-	c->bare = true;
+	c->limits_lost = true;
 	close_fd(c->fd);
 	c->fd = open(c->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return c->fd < 0 ? -errno : cgroup_make_leaf(c);
 }
 
-bool cgroup_is_bare(struct cgroup *c)
+bool cgroup_limits_lost(struct cgroup *c)
 {
-	bool bare = c && c->bare;
+	bool lost = c && c->limits_lost;
 
-	if (bare)
-		c->bare = false;
-	return bare;
+	if (lost)
+		c->limits_lost = false;
+	return lost;
 }
 
 int cgroup_fd(const struct cgroup *c)

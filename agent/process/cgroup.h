@@ -44,7 +44,7 @@ int cgroup_make_again(struct cgroup *c);
 
 /* True, once, after cgroup_make_again() had to make the whole group again: limits no longer hold.
  */
-bool cgroup_is_bare(struct cgroup *c);
+bool cgroup_limits_lost(struct cgroup *c);
 
 /* Descriptor of the attempt's leaf, for starting processes in it; borrowed. -1 where there is none.
  */

@@ -107,7 +107,7 @@ static bool guard_hands_on(int signo)
 {
 	return signo != SIGTSTP && signo != SIGTTIN && signo != SIGTTOU && signo != SIGPIPE &&
 	       signo != SIGCONT && signo != SIGWINCH && signo != GUARD_DIED_SIGNAL &&
-	       signo != GUARD_STILL_SIGNAL && signo != GUARD_LEFT_SIGNAL &&
+	       signo != GUARD_SUSPENDED_SIGNAL && signo != GUARD_LEFT_SIGNAL &&
 	       signo != GUARD_FENCE_SIGNAL;
 }
 
@@ -143,7 +143,7 @@ static int guard_watch(pid_t agent, struct cgroup *cgroup, bool foreground)
 
 		if (signo < 0)
 			continue;
-		if (foreground && (signo == SIGTSTP || signo == GUARD_STILL_SIGNAL))
+		if (foreground && (signo == SIGTSTP || signo == GUARD_SUSPENDED_SIGNAL))
 			asked = guard_job_control(agent, &si, asked);
 		if (signo == GUARD_LEFT_SIGNAL && si.si_pid == agent)
 			return si.si_value.sival_int;
@@ -253,8 +253,8 @@ void guard_fence(uint64_t deadline_ms)
 		kill(guard_pid, GUARD_FENCE_SIGNAL);
 }
 
-void guard_stands_still(void)
+void guard_suspended(void)
 {
 	if (!guard_gone())
-		kill(guard_pid, GUARD_STILL_SIGNAL);
+		kill(guard_pid, GUARD_SUSPENDED_SIGNAL);
 }

@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #define GUARD_DIED_SIGNAL SIGRTMAX
-#define GUARD_STILL_SIGNAL (SIGRTMAX - 1)
+#define GUARD_SUSPENDED_SIGNAL (SIGRTMAX - 1)
 #define GUARD_LEFT_SIGNAL (SIGRTMAX - 2)
 #define GUARD_FENCE_SIGNAL (SIGRTMAX - 3)
 
@@ -55,4 +55,4 @@ void guard_fence(uint64_t deadline_ms);
 
 /* In the agent proper, after SIGTSTP: the workers have stopped, so the guard stops itself. When the
  * guard is continued it sends SIGCONT to the agent. */
-void guard_stands_still(void);
+void guard_suspended(void);

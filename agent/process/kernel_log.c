@@ -106,7 +106,7 @@ static pid_t kernel_trap_pid(const char *text)
 }
 
 /* A record is "6,1234,567890,-;text", perhaps with lines of properties. */
-static void kernel_log_take(struct kernel_log *k, char *record)
+static void kernel_log_add(struct kernel_log *k, char *record)
 {
 	char *text = strchr(record, ';');
 	pid_t pid;
@@ -134,7 +134,7 @@ void kernel_log_read(struct kernel_log *k)
 		if (n <= 0)
 			return;
 		record[n] = '\0';
-		kernel_log_take(k, record);
+		kernel_log_add(k, record);
 	}
 }
 

@@ -58,7 +58,7 @@ void last_error_save(const char *state_dir, const char *text)
 			state_dir, "last_error", text, strnlen(text, LAST_ERROR_MAX), false);
 }
 
-void last_error_end(const char *state_dir, int code, const char *text)
+void last_error_cannot_begin(const char *state_dir, int code, const char *text)
 {
 	_cleanup_json_ json_t *verdict = NULL;
 	_cleanup_free_ char *dump = NULL;

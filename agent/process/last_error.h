@@ -10,7 +10,7 @@
 /* Notes that an agent cannot begin because of code (a negative errno) and ends; text says why. It
  * becomes the verdict unless another process or a later try may cure code. state_dir: the run's
  * record; NULL: keeps nothing. */
-void last_error_end(const char *state_dir, int code, const char *text);
+void last_error_cannot_begin(const char *state_dir, int code, const char *text);
 
 /* Keeps text for the next agent. */
 void last_error_save(const char *state_dir, const char *text);

@@ -140,7 +140,7 @@ void oom_begin(struct oom *o)
 	o->begun = o->kills >= 0;
 }
 
-static void oom_find_limit(const struct oom *o, struct oom_sight *s)
+static void oom_find_limit(const struct oom *o, struct oom_reading *s)
 {
 	for (size_t i = 0; i < o->n_levels; i++) {
 		const struct oom_level *l = &o->levels[i];
@@ -154,11 +154,11 @@ static void oom_find_limit(const struct oom *o, struct oom_sight *s)
 	}
 }
 
-void oom_look(const struct oom *o, struct oom_sight *ret)
+void oom_read(const struct oom *o, struct oom_reading *ret)
 {
 	int64_t now = o && o->begun ? oom_count(o) : 0;
 
-	*ret = (struct oom_sight){ .limit = -1 };
+	*ret = (struct oom_reading){ .limit = -1 };
 	if (!o || !o->begun || now <= o->kills)
 		return;
 	ret->kills = now - o->kills;
@@ -166,7 +166,7 @@ void oom_look(const struct oom *o, struct oom_sight *ret)
 	oom_find_limit(o, ret);
 }
 
-void oom_take(struct oom *o, int64_t n)
+void oom_explained(struct oom *o, int64_t n)
 {
 	o->kills += n;
 }

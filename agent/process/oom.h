@@ -16,7 +16,7 @@
 struct oom;
 
 /* The counters at this moment. */
-struct oom_sight {
+struct oom_reading {
 	int64_t kills;	 /* since oom_begin(), less those taken; 0: nothing below is set */
 	bool sure;	 /* they hit the job's control group; else any process of the host */
 	int64_t limit;	 /* bytes: the limit that was reached; -1: the host had no memory left */
@@ -32,7 +32,7 @@ DEFINE_CLEANUP(struct oom *, oom_free)
 void oom_begin(struct oom *o);
 
 /* Before the first oom_begin() there are no kills. */
-void oom_look(const struct oom *o, struct oom_sight *ret);
+void oom_read(const struct oom *o, struct oom_reading *ret);
 
 /* n kills are explained. */
-void oom_take(struct oom *o, int64_t n);
+void oom_explained(struct oom *o, int64_t n);

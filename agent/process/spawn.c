@@ -309,7 +309,7 @@ const char *spawn_stage_name(enum spawn_stage s)
 }
 
 /* 0, -EACCES or -ENOENT for one candidate. */
-static int spawn_try(const char *path, const char *cwd)
+static int spawn_check_file(const char *path, const char *cwd)
 {
 	_cleanup_close_ int dir = -1;
 	int at = AT_FDCWD;
@@ -351,7 +351,7 @@ int spawn_find(const char *name, const char *path, const char *cwd, char **ret)
 			full = NULL;
 			return -ENOMEM;
 		}
-		r = spawn_try(full, cwd);
+		r = spawn_check_file(full, cwd);
 		if (!r) {
 			*ret = TAKE_PTR(full);
 			return 0;

@@ -90,9 +90,9 @@ static void apply_worker_failed(struct supervisor *sv, struct worker *w)
 	apply_describe_failure(w, what, sizeof(what));
 	snprintf(text, sizeof(text), "%s; %.120s", what, d.text);
 	if (d.restart)
-		run_failures_keep_one(sv, w);
+		run_failures_keep_restarted(sv, w);
 	else
-		run_failures_tell_one(sv, w);
+		run_failures_report_one(sv, w);
 	apply_report(sv, w, &fault, &d, text);
 	if (!d.restart) {
 		w->no_restart = true;
@@ -108,7 +108,7 @@ static void apply_worker_failed(struct supervisor *sv, struct worker *w)
 
 /* The leader has ended. If w fails from now on, that is a consequence, unless it had failed before.
  * If w waits for a restart after a failure, it is not started again and has failed. */
-static void apply_grace_for(struct supervisor *sv, struct worker *w, int64_t since_us)
+static void apply_begin_grace(struct supervisor *sv, struct worker *w, int64_t since_us)
 {
 	bool failed = w->failed_before && w->end_handled && !w->on_purpose;
 
@@ -142,7 +142,7 @@ static void apply_leader_over(struct supervisor *sv, const struct worker *leader
 			worker_name(leader));
 	for (int i = 0; i < sv->n_workers; i++)
 		if (i != leader->place)
-			apply_grace_for(sv, &sv->workers[i], leader->ended_us);
+			apply_begin_grace(sv, &sv->workers[i], leader->ended_us);
 	events_add(sv->events, "leader-ended", sv->attempt, leader->rank, NULL,
 		"%s; the others have %s to leave", sv->leader_text,
 		duration_format(grace_ms, text));
@@ -163,7 +163,7 @@ static void apply_no_restart(struct supervisor *sv, struct worker *w)
 
 /* The job's budget allows no restart. If the leader failed, and only the leader, begins the other
  * workers' grace and returns true. */
-static bool apply_group_leader(struct supervisor *sv)
+static bool apply_only_leader_failed(struct supervisor *sv)
 {
 	for (int i = 0; i < sv->n_workers; i++) {
 		struct worker *w = &sv->workers[i];
@@ -182,12 +182,12 @@ static bool apply_group_leader(struct supervisor *sv)
 	return false;
 }
 
-static void apply_group(struct supervisor *sv)
+static void apply_group_failed(struct supervisor *sv)
 {
 	end_run_group_failed(sv);
 	if (sv->decision.restart)
 		supervisor_post(sv, GROUP_EV_RETRY);
-	else if (!apply_group_leader(sv))
+	else if (!apply_only_leader_failed(sv))
 		supervisor_post(sv, GROUP_EV_FAIL);
 }
 
@@ -231,7 +231,7 @@ void apply_decisions(struct supervisor *sv)
 			apply_leader_over(sv, &sv->workers[d.worker], false);
 			break;
 		case GROUP_DECISION_GROUP:
-			apply_group(sv);
+			apply_group_failed(sv);
 			break;
 		case GROUP_DECISION_NO_RESTART:
 			apply_no_restart(sv, &sv->workers[d.worker]);

@@ -81,7 +81,7 @@ void end_run_group_failed(struct supervisor *sv)
 		fault = end_run_fault(w, sv->spawned_ms);
 		sv->end.exit_status = run_failures_status(sv, w);
 		failure_text(&f.items[i], what, sizeof(what));
-		run_failures_tell_known(sv, &f);
+		run_failures_report_known(sv, &f);
 	}
 	failures_fini(&f);
 	end_run_decide(sv, policy, &fault, what);
@@ -151,7 +151,7 @@ static bool end_run_others_failed(struct supervisor *sv, char *what, size_t size
 		failed = true;
 		failure_text(&f.items[0], what, size);
 		sv->end.exit_status = run_failures_status(sv, f.items[0].worker);
-		run_failures_tell_known(sv, &f);
+		run_failures_report_known(sv, &f);
 	}
 	failures_fini(&f);
 	return failed;

@@ -195,7 +195,7 @@ json_t *job_json_budget(const struct supervisor *sv)
 }
 
 /* Whether the present attempt has not ended, so that its failures are not all reported. */
-static bool job_json_goes_on(const struct supervisor *sv)
+static bool job_json_attempt_active(const struct supervisor *sv)
 {
 	return sv->group.state == GROUP_STARTING || sv->group.state == GROUP_RUNNING ||
 	       sv->group.state == GROUP_STOPPING;
@@ -206,10 +206,8 @@ static bool job_json_goes_on(const struct supervisor *sv)
 static json_t *job_json_known(struct supervisor *sv)
 {
 	json_t *list = supervisor_known_failures(sv);
-	char key[16];
 
-	snprintf(key, sizeof(key), "%d", sv->attempt);
-	json_array_extend(list, json_object_get(sv->failures, key));
+	json_array_extend(list, run_failures_kept(sv, sv->attempt));
 	return list;
 }
 
@@ -224,22 +222,19 @@ static json_t *job_json_old_failures(const struct supervisor *sv, int attempt)
 
 json_t *job_json_failures(struct supervisor *sv, int attempt)
 {
-	char key[16];
 	json_t *list = NULL;
 
-	if (job_json_goes_on(sv) && (attempt < 0 || attempt == sv->attempt)) {
+	if (job_json_attempt_active(sv) && (attempt < 0 || attempt == sv->attempt)) {
 		list = job_json_known(sv);
 		if (attempt >= 0 || json_array_size(list))
 			return list;
 		json_decref(list);
 		list = NULL;
 	}
-	for (int i = attempt >= 0 ? attempt : sv->attempt; i >= 0 && !list; i--) {
-		snprintf(key, sizeof(key), "%d", i);
-		list = json_object_get(sv->failures, key);
-		if (attempt >= 0)
-			break;
-	}
+	if (attempt >= 0)
+		list = run_failures_kept(sv, attempt);
+	for (int i = sv->attempt; attempt < 0 && i >= 0 && !list; i--)
+		list = run_failures_kept(sv, i);
 	if (!list)
 		return job_json_old_failures(sv, attempt);
 	if (sv->end.result)

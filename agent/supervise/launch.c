@@ -163,7 +163,7 @@ static int launch_spawn(struct supervisor *sv, struct spawn_request *req, pid_t 
 			strerror(-again));
 	else
 		log_warning("the workers' cgroup was removed, and was made again");
-	if (again < 0 || cgroup_is_bare(sv->cgroup))
+	if (again < 0 || cgroup_limits_lost(sv->cgroup))
 		supervisor_limit(sv);
 	req->cgroup_fd = cgroup_fd(sv->cgroup);
 	return sv->processes->spawn(req, ret_pid, ret_stage);
@@ -380,7 +380,7 @@ void launch_group(struct supervisor *sv)
 
 	sv->spawned_ms = loop_now_ms();
 	cgroup_begin(sv->cgroup, sv->attempt);
-	if (cgroup_is_bare(sv->cgroup))
+	if (cgroup_limits_lost(sv->cgroup))
 		supervisor_limit(sv);
 	oom_begin(sv->oom);
 	spawn_probe_cgroup(cgroup_fd(sv->cgroup));

@@ -22,7 +22,7 @@ static bool oom_is_memory_max(const struct supervisor *sv, int64_t limit)
 
 /* "out of memory (limit memory_max 4G)" */
 static void oom_text(
-	const struct supervisor *sv, const struct oom_sight *s, char *text, size_t size)
+	const struct supervisor *sv, const struct oom_reading *s, char *text, size_t size)
 {
 	char bytes[SIZE_TEXT_MAX];
 
@@ -37,7 +37,7 @@ static void oom_text(
 }
 
 /* The data of the event; pid: of the worker that was killed, or 0. */
-static json_t *oom_json(const struct oom_sight *s, pid_t pid)
+static json_t *oom_json(const struct oom_reading *s, pid_t pid)
 {
 	json_t *j = json_object();
 
@@ -51,11 +51,11 @@ static json_t *oom_json(const struct oom_sight *s, pid_t pid)
 }
 
 static void oom_worker_killed(
-	struct supervisor *sv, struct worker *w, const struct oom_sight *s, const char *why)
+	struct supervisor *sv, struct worker *w, const struct oom_reading *s, const char *why)
 {
 	char note[200];
 
-	oom_take(sv->oom, 1);
+	oom_explained(sv->oom, 1);
 	if (!s->sure) {
 		snprintf(note, sizeof(note),
 			", perhaps killed by the kernel: it has killed %lld process%s on this "
@@ -73,14 +73,14 @@ static void oom_worker_killed(
 
 /* w did not stand the loss of a process that it had started, or it is another worker's. */
 static void oom_process_killed(
-	struct supervisor *sv, struct worker *w, const struct oom_sight *s, const char *why)
+	struct supervisor *sv, struct worker *w, const struct oom_reading *s, const char *why)
 {
 	char text[224], note[240];
 
 	snprintf(text, sizeof(text), "the kernel killed %lld process%s of the job: %s",
 		(long long)s->kills, s->kills == 1 ? "" : "es", why);
 	snprintf(note, sizeof(note), ", after %s", text);
-	oom_take(sv->oom, s->kills);
+	oom_explained(sv->oom, s->kills);
 	worker_note_exit(w, note);
 	events_add(sv->events, "out-of-memory", sv->attempt, w->rank, oom_json(s, 0), "%s: %s",
 		worker_name(w), text);
@@ -88,14 +88,14 @@ static void oom_process_killed(
 
 void supervisor_note_oom(struct supervisor *sv, struct worker *w)
 {
-	struct oom_sight s;
+	struct oom_reading s;
 	char why[160];
 
 	if (w->exit.signal == SIGKILL && sv->sigkilled)
 		sv->sigkilled--;
 	if (!worker_bad_exit(w) || w->exit.error || w->stop_us || w->on_purpose)
 		return;
-	oom_look(sv->oom, &s);
+	oom_read(sv->oom, &s);
 	/* Kills that may be those of workers whose ends come next are left to them. */
 	if (w->exit.signal != SIGKILL)
 		s.kills = s.sure && s.kills > sv->sigkilled ? s.kills - sv->sigkilled : 0;

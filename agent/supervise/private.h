@@ -20,7 +20,7 @@
  *   worker_requests.c     an operator's requests about single workers: start, add, stop
  *   worker_list.c         makes the list of workers of each attempt
  *   worker_selector.c     which workers "worker:0,2-3" means
- *   signals.c             what a signal to the agent means; standstill.c Ctrl-Z
+ *   signals.c             what a signal to the agent means; suspend.c Ctrl-Z
  *   recover.c             how an agent continues the job of an agent that was lost
  *   event_log.c           events.jsonl
  *   record.c              state.json, verdict.json and job.json; state_file.c writes them
@@ -245,11 +245,13 @@ struct failures;
 int run_failures_status(const struct supervisor *sv, const struct worker *w);
 /* Adds "worker-failed" events for those of f that have ended. Call it before the event of the
  * decision about them. */
-void run_failures_tell_known(struct supervisor *sv, struct failures *f);
+void run_failures_report_known(struct supervisor *sv, struct failures *f);
+/* The kept failures of an attempt, the root cause first; borrowed, NULL: none. */
+json_t *run_failures_kept(const struct supervisor *sv, int attempt);
 /* w failed and is started again: keeps the failure for Errors. */
-void run_failures_keep_one(struct supervisor *sv, struct worker *w);
+void run_failures_keep_restarted(struct supervisor *sv, struct worker *w);
 /* w failed and is not started again: adds its "worker-failed" event. */
-void run_failures_tell_one(struct supervisor *sv, struct worker *w);
+void run_failures_report_one(struct supervisor *sv, struct worker *w);
 /* Several hosts: writes the error.json of the group's root cause, which may be another host's,
  * where the caller of `run` wants it. */
 void run_failures_copy_groups(struct supervisor *sv);
@@ -284,9 +286,9 @@ _must_check_ int signals_init(struct supervisor *sv, struct error *err);
 /* Whether stop.forward names signo. */
 bool signals_forwarded(const struct supervisor *sv, int signo);
 
-/* standstill.c: Ctrl-Z. Stops all processes of the job and the guard; returns when the shell has
+/* suspend.c: Ctrl-Z. Stops all processes of the job and the guard; returns when the shell has
  * continued the guard. Timers do not count the time between. */
-void standstill(struct supervisor *sv);
+void suspend_job(struct supervisor *sv);
 
 /* record.c: state.json, verdict.json and job.json */
 _must_check_ int record_new(struct supervisor *sv, struct error *err);

@@ -169,7 +169,7 @@ static int prune_root(const char *root, int root_fd, const struct retention *k, 
 	return removed;
 }
 
-int log_prune(const char *root, const struct retention *k)
+int prune_logs(const char *root, const struct retention *k)
 {
 	_cleanup_strings_ char **names = NULL;
 	_cleanup_free_ char *real = realpath(root, NULL);
@@ -180,7 +180,7 @@ int log_prune(const char *root, const struct retention *k)
 	return prune_root(real, fd, k, names);
 }
 
-void log_prune_start(const char *root, const struct retention *k)
+void prune_logs_start(const char *root, const struct retention *k)
 {
 	pid_t parent = getpid(), pid;
 
@@ -196,6 +196,6 @@ void log_prune_start(const char *root, const struct retention *k)
 		_exit(1);
 	prctl(PR_SET_NAME, "log-prune");
 	setpriority(PRIO_PROCESS, 0, 19);
-	log_prune(root, k);
+	prune_logs(root, k);
 	_exit(0);
 }

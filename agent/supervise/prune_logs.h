@@ -14,7 +14,7 @@
 
 /* Forks a child that removes them. Does nothing if root is NULL or /dev/null, or k has no limits.
  */
-void log_prune_start(const char *root, const struct retention *k);
+void prune_logs_start(const char *root, const struct retention *k);
 
 /* Removes them in this process. Returns how many. */
-int log_prune(const char *root, const struct retention *k);
+int prune_logs(const char *root, const struct retention *k);

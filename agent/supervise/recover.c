@@ -20,7 +20,7 @@
  * Whether a step of the group machine decides where the job goes. The stop of an agent whose guard
  * died decides nothing, and the step "gone" carries out the decision of the step before.
  */
-static bool recover_tells(const json_t *step)
+static bool recover_decides(const json_t *step)
 {
 	const char *by = json_get_string(step, "by", ""), *to = json_get_string(step, "to", "");
 
@@ -37,7 +37,7 @@ void recover_note(struct supervisor *sv, const json_t *event)
 	if (!data)
 		return;
 	FEATURES_CALL(sv, past_event, sv, event);
-	if (!strcmp(name, "state") && recover_tells(data)) {
+	if (!strcmp(name, "state") && recover_decides(data)) {
 		json_decref(sv->past_state);
 		sv->past_state = json_incref(data);
 	} else if (!strcmp(name, "ended")) {

@@ -49,7 +49,7 @@ static json_t *run_failures_json(struct supervisor *sv, struct failure *f, bool 
 	return j;
 }
 
-static void run_failures_tell(struct supervisor *sv, struct failure *f, json_t *j)
+static void run_failures_report(struct supervisor *sv, struct failure *f, json_t *j)
 {
 	const struct worker *w = f->worker;
 
@@ -66,7 +66,7 @@ static void run_failures_tell(struct supervisor *sv, struct failure *f, json_t *
 	}
 }
 
-void run_failures_tell_known(struct supervisor *sv, struct failures *f)
+void run_failures_report_known(struct supervisor *sv, struct failures *f)
 {
 	for (size_t i = 0; i < f->n; i++) {
 		_cleanup_json_ json_t *j = NULL;
@@ -74,21 +74,43 @@ void run_failures_tell_known(struct supervisor *sv, struct failures *f)
 		if (f->items[i].collateral || !f->items[i].worker->exit.ended)
 			continue;
 		j = run_failures_json(sv, &f->items[i], i < RUN_FAILURES_DETAILED);
-		run_failures_tell(sv, &f->items[i], j);
+		run_failures_report(sv, &f->items[i], j);
 	}
 }
 
-static void run_failures_keep(struct supervisor *sv, json_t *list)
+static const char *run_failures_key(int attempt, char key[static 16])
+{
+	snprintf(key, 16, "%d", attempt);
+	return key;
+}
+
+json_t *run_failures_kept(const struct supervisor *sv, int attempt)
 {
 	char key[16];
 
-	if (json_array_size(list)) {
-		snprintf(key, sizeof(key), "%d", sv->attempt);
-		json_put(sv->failures, key, json_incref(list));
-	}
-	/* Forget the attempt that is too old, also if this one has no failures. */
-	snprintf(key, sizeof(key), "%d", sv->attempt - RUN_FAILURES_ATTEMPTS_KEPT);
-	json_object_del(sv->failures, key);
+	return json_object_get(sv->failures, run_failures_key(attempt, key));
+}
+
+/* The same list, made where there is none. Borrowed. */
+static json_t *run_failures_list_of(struct supervisor *sv, int attempt)
+{
+	json_t *list = run_failures_kept(sv, attempt);
+	char key[16];
+
+	if (list)
+		return list;
+	list = json_array();
+	json_put(sv->failures, run_failures_key(attempt, key), list);
+	return list;
+}
+
+/* Forgets the attempt that is too old. */
+static void run_failures_forget(struct supervisor *sv)
+{
+	char key[16];
+
+	json_object_del(
+		sv->failures, run_failures_key(sv->attempt - RUN_FAILURES_ATTEMPTS_KEPT, key));
 }
 
 static void run_failures_copy_error(struct supervisor *sv, const struct failure *root)
@@ -144,7 +166,7 @@ void run_failures_copy_groups(struct supervisor *sv)
 	errorfile_fini(&file);
 }
 
-static void run_failures_one(struct supervisor *sv, struct failure *f, json_t *j)
+static void run_failures_conclude(struct supervisor *sv, struct failure *f, json_t *j)
 {
 	char reason[WORKER_REASON_MAX];
 
@@ -153,11 +175,11 @@ static void run_failures_one(struct supervisor *sv, struct failure *f, json_t *j
 		worker_set_state(f->worker, WORKER_FAILED, f->worker->exit.text);
 	if (f->collateral)
 		worker_set_reason(f->worker, reason);
-	run_failures_tell(sv, f, j);
+	run_failures_report(sv, f, j);
 }
 
 /* Whether to report workers that the agent ended because another one failed. */
-static bool run_failures_tells_collateral(const struct supervisor *sv)
+static bool run_failures_reports_collateral(const struct supervisor *sv)
 {
 	switch (sv->group.goal) {
 	case GOAL_STOP:
@@ -175,7 +197,7 @@ static bool run_failures_tells_collateral(const struct supervisor *sv)
  * are the last, may be left out. Owned. */
 static json_t *run_failures_list(struct supervisor *sv, struct failures *f)
 {
-	bool collateral = f->has_root && run_failures_tells_collateral(sv);
+	bool collateral = f->has_root && run_failures_reports_collateral(sv);
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < f->n && (!f->items[i].collateral || collateral); i++)
@@ -212,16 +234,17 @@ json_t *supervisor_known_failures(struct supervisor *sv)
 }
 
 /* Keeps list, followed by failures of this attempt after which the worker was started again. */
-static void run_failures_keep_more(struct supervisor *sv, json_t *list)
+static void run_failures_keep(struct supervisor *sv, json_t *list)
 {
 	char key[16];
 
-	snprintf(key, sizeof(key), "%d", sv->attempt);
-	json_array_extend(list, json_object_get(sv->failures, key));
-	run_failures_keep(sv, list);
+	json_array_extend(list, run_failures_kept(sv, sv->attempt));
+	if (json_array_size(list))
+		json_put(sv->failures, run_failures_key(sv->attempt, key), json_incref(list));
+	run_failures_forget(sv);
 }
 
-static bool is_known(const json_t *list, const json_t *failure)
+static bool run_failures_has(const json_t *list, const json_t *failure)
 {
 	const json_t *f;
 	size_t i;
@@ -237,25 +260,17 @@ void supervisor_group_failed(struct supervisor *sv, const json_t *failure)
 {
 	int attempt = (int)json_get_int(failure, "attempt", 0);
 	_cleanup_json_ json_t *copy = json_deep_copy(failure);
-	json_t *list;
-	char key[16];
 
-	snprintf(key, sizeof(key), "%d", attempt);
-	list = json_object_get(sv->failures, key);
-	if (!copy || is_known(list, failure))
+	if (!copy || run_failures_has(run_failures_kept(sv, attempt), failure))
 		return;
 	events_add(sv->events, "worker-failed-elsewhere", attempt,
 		(int)json_get_int(failure, "rank", -1), json_incref(copy), "%.100s:%d on %.64s: %s",
 		json_get_string(failure, "role", ""), (int)json_get_int(failure, "index", 0),
 		json_get_string(failure, "host", ""), json_get_string(failure, "message", ""));
-	if (!list) {
-		list = json_array();
-		json_put(sv->failures, key, list);
-	}
-	(void)!json_array_insert(list, 0, copy);
+	(void)!json_array_insert(run_failures_list_of(sv, attempt), 0, copy);
 }
 
-void run_failures_tell_one(struct supervisor *sv, struct worker *w)
+void run_failures_report_one(struct supervisor *sv, struct worker *w)
 {
 	_cleanup_json_ json_t *j = NULL;
 	struct failures f = { 0 };
@@ -263,17 +278,15 @@ void run_failures_tell_one(struct supervisor *sv, struct worker *w)
 	if (failures_collect_one(&f, w) < 0)
 		return;
 	j = run_failures_json(sv, f.items, true);
-	run_failures_tell(sv, f.items, j);
+	run_failures_report(sv, f.items, j);
 	failures_fini(&f);
 }
 
-void run_failures_keep_one(struct supervisor *sv, struct worker *w)
+void run_failures_keep_restarted(struct supervisor *sv, struct worker *w)
 {
-	json_t *list = NULL, *j;
 	struct failures f = { 0 };
-	char key[16];
+	json_t *list, *j;
 
-	snprintf(key, sizeof(key), "%d", sv->attempt);
 	if (failures_collect_one(&f, w) < 0)
 		return;
 	j = run_failures_json(sv, f.items, true);
@@ -281,15 +294,9 @@ void run_failures_keep_one(struct supervisor *sv, struct worker *w)
 	events_add(sv->events, "worker-failed-once", sv->attempt, w->rank, json_incref(j), "%s: %s",
 		worker_name(w), json_get_string(j, "message", ""));
 	failures_fini(&f);
-	list = json_object_get(sv->failures, key);
-	if (!list) {
-		list = json_array();
-		json_array_append_new(list, j);
-		run_failures_keep(sv, list);
-		json_decref(list);
-		return;
-	}
-	json_array_append_new(list, j);
+	list = run_failures_list_of(sv, sv->attempt);
+	run_failures_forget(sv);
+	json_add(list, j);
 	if (json_array_size(list) > RUN_FAILURES_DETAILED) /* it fails again and again */
 		json_array_remove(list, 0);
 }
@@ -330,11 +337,11 @@ void run_failures_attempt_over(struct supervisor *sv)
 			run_failures_copy_error(sv, &f.items[root]);
 		run_failures_cause_found(sv);
 		for (size_t i = 0; i < json_array_size(list); i++)
-			run_failures_one(sv, &f.items[i], json_array_get(list, i));
+			run_failures_conclude(sv, &f.items[i], json_array_get(list, i));
 		failure_list_put_first(list, sv->end.root_cause);
 	}
 	FEATURES_CALL(sv, attempt_over, sv, list);
-	run_failures_keep_more(sv, list);
+	run_failures_keep(sv, list);
 	json_decref(list);
 	failures_fini(&f);
 	sv->stop_signal = 0;

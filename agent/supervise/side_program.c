@@ -39,7 +39,7 @@ static void side_stream_close(struct side_stream *s)
 	s->fd = close_fd(s->fd);
 }
 
-static void side_stream_take(struct side_stream *s, const char *data, size_t n)
+static void side_stream_add(struct side_stream *s, const char *data, size_t n)
 {
 	for (size_t i = 0; i < n && !s->whole; i++) {
 		unsigned char c = (unsigned char)data[i];
@@ -62,7 +62,7 @@ static void side_stream_read(struct side_stream *s)
 		n = read(s->fd, data, sizeof(data));
 		if (n <= 0)
 			break;
-		side_stream_take(s, data, (size_t)n);
+		side_stream_add(s, data, (size_t)n);
 	}
 	if (s->fd >= 0 && (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)))
 		side_stream_close(s);

@@ -63,7 +63,7 @@ static void signals_on_signal(int signo, void *arg)
 			FEATURES_CALL(sv, hurry, sv);
 		}
 	} else if (signo == SIGTSTP && sv->spec->rendezvous.nodes_max <= 1) {
-		standstill(sv);
+		suspend_job(sv);
 	} else if (features_take_signal(sv, signo)) {
 		return;
 	} else if (signals_ends(signo)) {

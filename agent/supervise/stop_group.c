@@ -201,7 +201,7 @@ static void stop_act(struct supervisor *sv, unsigned actions)
 		stop_kill_late(sv);
 	if (actions & STOP_DO_KILL_MORE)
 		stop_kill_all(sv);
-	if (actions & (STOP_DO_CLEAN | STOP_DO_LOOK | STOP_DO_SWEEP))
+	if (actions & (STOP_DO_CLEAN | STOP_DO_CHECK | STOP_DO_SWEEP))
 		stop_act_on_rest(sv, actions);
 	if (actions & STOP_DO_FINISH)
 		supervisor_post(sv, GROUP_EV_GONE);

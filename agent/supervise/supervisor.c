@@ -68,7 +68,8 @@ static void supervisor_arm_backoff(struct supervisor *sv)
 }
 
 /* The data of a "state" event, from which the next agent can continue if this one is lost. */
-static json_t *job_json_step(struct supervisor *sv, enum group_state from, enum group_event event)
+static json_t *supervisor_step_json(
+	struct supervisor *sv, enum group_state from, enum group_event event)
 {
 	json_t *j = json_object();
 
@@ -136,7 +137,7 @@ static void supervisor_step(struct supervisor *sv, enum group_event event)
 			group_state_name(sv->group.state), group_event_name(event),
 			sv->reason[0] ? ": " : "", sv->reason);
 		events_add(sv->events, "state", sv->attempt, -1,
-			job_json_step(sv, before.state, event), "%s%s%s",
+			supervisor_step_json(sv, before.state, event), "%s%s%s",
 			group_state_name(sv->group.state), sv->reason[0] ? ": " : "", sv->reason);
 	}
 	FEATURES_CALL(sv, group_changed, sv);

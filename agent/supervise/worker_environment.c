@@ -110,7 +110,7 @@ static int environ_torch(const struct supervisor *sv, const struct worker *w, st
 
 /* Removes what the agent inherited from a worker of another job that runs it: the socket and
  * identity of that worker are not those of this agent's workers. */
-static void environ_forget(struct env *e)
+static void environ_drop_outer_worker(struct env *e)
 {
 	static const char *const names[] = { "ELASTICD_WORKER_SOCKET", "ELASTICD_BOARD",
 		"ELASTICD_SLOT", "ELASTICD_TOKEN", "ELASTICD_START", "ELASTICD_LOG_FILE" };
@@ -129,7 +129,7 @@ static int environ_base(const struct supervisor *sv, struct env *e)
 
 	if (sv->spec->inherit_env) {
 		r = env_add(e, environ);
-		environ_forget(e);
+		environ_drop_outer_worker(e);
 		return r;
 	}
 	for (size_t i = 0; i < sizeof(basics) / sizeof(basics[0]) && !r; i++) {

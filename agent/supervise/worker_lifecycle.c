@@ -20,7 +20,7 @@
 
 enum { LIFECYCLE_RECHECK_MS = 1 }; /* until an execve() is over */
 
-struct worker_private {
+struct worker_lifecycle {
 	struct stop_machine stop;
 	uint64_t recheck_ms; /* time of the next scan for orphans; 0: with the next end */
 	bool start;	     /* to be started, after start_ms and the stop under way */
@@ -30,29 +30,29 @@ struct worker_private {
 
 void lifecycle_free(struct worker *w)
 {
-	if (!w->private)
+	if (!w->lifecycle)
 		return;
-	strings_free(w->private->command);
-	strings_free(w->private->env);
-	free(w->private);
-	w->private = NULL;
+	strings_free(w->lifecycle->command);
+	strings_free(w->lifecycle->env);
+	free(w->lifecycle);
+	w->lifecycle = NULL;
 }
 
-static struct worker_private *lifecycle_get(struct worker *w)
+static struct worker_lifecycle *lifecycle_of(struct worker *w)
 {
-	if (!w->private)
-		w->private = calloc(1, sizeof(*w->private));
-	return w->private;
+	if (!w->lifecycle)
+		w->lifecycle = calloc(1, sizeof(*w->lifecycle));
+	return w->lifecycle;
 }
 
 static enum stop_state lifecycle_state(const struct worker *w)
 {
-	return w->private ? w->private->stop.state : STOP_IDLE;
+	return w->lifecycle ? w->lifecycle->stop.state : STOP_IDLE;
 }
 
 bool lifecycle_starts(const struct worker *w)
 {
-	return w->private && w->private->start;
+	return w->lifecycle && w->lifecycle->start;
 }
 
 bool lifecycle_at_rest(const struct worker *w)
@@ -67,7 +67,7 @@ static bool lifecycle_waits(const struct worker *w)
 
 int lifecycle_set_command(struct worker *w, char **command, char **env)
 {
-	struct worker_private *p = lifecycle_get(w);
+	struct worker_lifecycle *p = lifecycle_of(w);
 
 	if (!p) {
 		strings_free(command);
@@ -83,12 +83,12 @@ int lifecycle_set_command(struct worker *w, char **command, char **env)
 
 char *const *lifecycle_argv(const struct worker *w)
 {
-	return w->private ? w->private->command : NULL;
+	return w->lifecycle ? w->lifecycle->command : NULL;
 }
 
 char *const *lifecycle_env(const struct worker *w)
 {
-	return w->private ? w->private->env : NULL;
+	return w->lifecycle ? w->lifecycle->env : NULL;
 }
 
 /* Whether every worker of the attempt had its first start. */
@@ -104,7 +104,7 @@ static bool lifecycle_all_launched(const struct supervisor *sv)
 /* When the next step or start of w is due, or UINT64_MAX. */
 static uint64_t lifecycle_due(const struct worker *w)
 {
-	const struct worker_private *p = w->private;
+	const struct worker_lifecycle *p = w->lifecycle;
 
 	if (lifecycle_state(w) == STOP_IDLE)
 		return lifecycle_waits(w) ? p->start_ms : UINT64_MAX;
@@ -161,7 +161,7 @@ static void lifecycle_signal_orphans(struct supervisor *sv, struct worker *w, in
 	bool unsure;
 	int n = orphans_signal(sv, w, signo, &unsure);
 
-	w->private->recheck_ms = unsure ? loop_now_ms() + LIFECYCLE_RECHECK_MS : 0;
+	w->lifecycle->recheck_ms = unsure ? loop_now_ms() + LIFECYCLE_RECHECK_MS : 0;
 	if (n <= 0 && !unsure)
 		lifecycle_post(sv, w, STOP_EV_GONE);
 }
@@ -199,7 +199,7 @@ static void lifecycle_give_up(struct supervisor *sv, struct worker *w)
 	events_add(sv->events, "stuck", sv->attempt, w->rank, NULL,
 		"%s (pid %d) does not die of SIGKILL; it is given up", worker_name(w), (int)w->pid);
 	/* It still holds its devices, so w cannot be started again. */
-	w->private->start = false;
+	w->lifecycle->start = false;
 	FEATURES_CALL(sv, before_reap, sv);
 	reap_worker_ended(sv, w, CLD_KILLED, SIGKILL);
 	if (blamed && !sv->on_notice) {
@@ -222,7 +222,7 @@ static void lifecycle_act(struct supervisor *sv, struct worker *w, unsigned acti
 		lifecycle_kill(sv, w);
 	if (actions & STOP_DO_CLEAN)
 		lifecycle_clean(sv, w);
-	if (actions & STOP_DO_LOOK)
+	if (actions & STOP_DO_CHECK)
 		lifecycle_signal_orphans(sv, w, 0);
 	if (actions & STOP_DO_SWEEP)
 		lifecycle_signal_orphans(sv, w, SIGKILL);
@@ -237,7 +237,7 @@ static void lifecycle_act(struct supervisor *sv, struct worker *w, unsigned acti
 static void lifecycle_step(
 	struct supervisor *sv, struct worker *w, enum stop_event event, const struct stop_input *in)
 {
-	struct worker_private *p = w->private;
+	struct worker_lifecycle *p = w->lifecycle;
 	enum stop_state before = p->stop.state;
 	unsigned actions = 0;
 
@@ -269,7 +269,7 @@ void lifecycle_end(struct supervisor *sv, struct worker *w, uint64_t timeout_ms,
 		.dump = dump && sv->spec->stop.dump_signal,
 	};
 
-	if (!lifecycle_get(w)) {
+	if (!lifecycle_of(w)) {
 		(void)signal_worker(sv, w, SIGKILL, SPEC_WHOM_GROUP);
 		return;
 	}
@@ -300,7 +300,7 @@ static int lifecycle_launch(struct supervisor *sv, struct worker *w)
 	bool again = w->launched;
 	int r;
 
-	w->private->start = false;
+	w->lifecycle->start = false;
 	/* Counted first: the worker's environment has the number. */
 	if (again)
 		w->restarts++;
@@ -321,7 +321,7 @@ int lifecycle_start_now(struct supervisor *sv, struct worker *w)
 
 void lifecycle_start_in(struct supervisor *sv, struct worker *w, uint64_t delay_ms)
 {
-	struct worker_private *p = lifecycle_get(w);
+	struct worker_lifecycle *p = lifecycle_of(w);
 	bool waited = lifecycle_waits(w);
 
 	if (!p) {
@@ -348,8 +348,8 @@ void lifecycle_call_off(struct supervisor *sv, struct worker *w, const char *why
 {
 	bool waited = lifecycle_waits(w);
 
-	if (w->private)
-		w->private->start = false;
+	if (w->lifecycle)
+		w->lifecycle->start = false;
 	w->next_start_us = 0;
 	if (w->state == WORKER_WAITING)
 		worker_set_state(w, WORKER_STOPPED, why);
@@ -365,7 +365,7 @@ static void lifecycle_worker_due(struct supervisor *sv, struct worker *w)
 		(void)lifecycle_launch(sv, w);
 	else
 		lifecycle_post(sv, w,
-			w->private->stop.due_ms <= loop_now_ms() ? STOP_EV_DUE : STOP_EV_ENDED);
+			w->lifecycle->stop.due_ms <= loop_now_ms() ? STOP_EV_DUE : STOP_EV_ENDED);
 }
 
 static bool lifecycle_active(const struct supervisor *sv)

@@ -15,30 +15,31 @@
  */
 
 struct roster {
-	struct roster_seat {
+	struct roster_entry {
 		const struct spec_role *role;
 		int index;
-	} * seats; /* indexed by slot */
+	} * entries; /* indexed by slot */
 	int n;
 };
 
 void worker_list_free_roster(struct supervisor *sv)
 {
 	if (sv->roster)
-		free(sv->roster->seats);
+		free(sv->roster->entries);
 	free(sv->roster);
 	sv->roster = NULL;
 }
 
 static bool roster_is(const struct roster *r, int slot, const struct worker *w)
 {
-	return slot < r->n && r->seats[slot].role == w->role && r->seats[slot].index == w->index;
+	return slot < r->n && r->entries[slot].role == w->role &&
+	       r->entries[slot].index == w->index;
 }
 
 static int roster_slot(struct supervisor *sv, const struct worker *w)
 {
 	struct roster *r = sv->roster;
-	struct roster_seat *bigger;
+	struct roster_entry *bigger;
 
 	if (!r)
 		r = sv->roster = calloc(1, sizeof(*r));
@@ -49,11 +50,11 @@ static int roster_slot(struct supervisor *sv, const struct worker *w)
 	for (int i = 0; i < r->n; i++)
 		if (roster_is(r, i, w))
 			return i;
-	bigger = reallocarray(r->seats, (size_t)r->n + 1, sizeof(*bigger));
+	bigger = reallocarray(r->entries, (size_t)r->n + 1, sizeof(*bigger));
 	if (!bigger)
 		return -ENOMEM;
-	r->seats = bigger;
-	r->seats[r->n] = (struct roster_seat){ .role = w->role, .index = w->index };
+	r->entries = bigger;
+	r->entries[r->n] = (struct roster_entry){ .role = w->role, .index = w->index };
 	return r->n++;
 }
 
@@ -177,27 +178,27 @@ int worker_list_add(
 {
 	struct worker *bigger =
 			      reallocarray(sv->workers, (size_t)sv->n_workers + 1, sizeof(*bigger)),
-		      *t;
+		      *w;
 	int r;
 
 	if (!bigger)
 		return -ENOMEM;
 	sv->workers = bigger;
-	t = &sv->workers[sv->n_workers];
-	worker_init(t, role, index, sv->n_workers);
-	t->extra = true;
-	t->role_world = 1;
-	t->role_rank = 0;
+	w = &sv->workers[sv->n_workers];
+	worker_init(w, role, index, sv->n_workers);
+	w->extra = true;
+	w->role_world = 1;
+	w->role_rank = 0;
 	for (int i = 0; i < sv->n_workers; i++)
 		if (sv->workers[i].role == role) {
-			t->role_world++;
-			t->role_rank++;
+			w->role_world++;
+			w->role_rank++;
 		}
-	r = roster_init(sv, t, NULL, 0);
+	r = roster_init(sv, w, NULL, 0);
 	if (r < 0)
 		return r;
 	sv->n_workers++;
-	*ret = t;
+	*ret = w;
 	return 0;
 }
 

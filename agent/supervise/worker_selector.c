@@ -149,7 +149,7 @@ static int selector_words(struct worker_selection *s)
 	return r;
 }
 
-static int select_workers(struct supervisor *sv, const char *text, bool some, int **ret,
+static int selector_select(struct supervisor *sv, const char *text, bool some, int **ret,
 	size_t *ret_n, struct error *err)
 {
 	_cleanup_free_ bool *chosen = calloc((size_t)sv->n_workers + 1, sizeof(*chosen));
@@ -187,11 +187,11 @@ static int select_workers(struct supervisor *sv, const char *text, bool some, in
 int worker_select(
 	struct supervisor *sv, const char *text, int **ret, size_t *ret_n, struct error *err)
 {
-	return select_workers(sv, text, false, ret, ret_n, err);
+	return selector_select(sv, text, false, ret, ret_n, err);
 }
 
 int worker_select_some(
 	struct supervisor *sv, const char *text, int **ret, size_t *ret_n, struct error *err)
 {
-	return select_workers(sv, text, sv->spec->rendezvous.nodes_max > 1, ret, ret_n, err);
+	return selector_select(sv, text, sv->spec->rendezvous.nodes_max > 1, ret, ret_n, err);
 }

@@ -56,7 +56,7 @@ static int affinity_spread(const struct host_map *m, size_t place, size_t n)
 	return node;
 }
 
-static int affinity_open(struct affinity *a, const struct affinity_worker *workers, size_t n)
+static int affinity_find_nodes(struct affinity *a, const struct affinity_worker *workers, size_t n)
 {
 	const struct host_map *m = a->map;
 	size_t plain = 0, place = 0;
@@ -221,7 +221,7 @@ int affinity_choose(const struct host_map *m, enum spec_affinity how,
 {
 	struct affinity a = { .map = m, .how = how };
 	size_t plain = m->n_gpus;
-	int r = affinity_open(&a, workers, n);
+	int r = affinity_find_nodes(&a, workers, n);
 
 	if (r < 0)
 		return error_set(err, r, "out of memory");

@@ -39,7 +39,7 @@ static const struct outcome outcomes[] = {
 	{ 'd', STOP_DUMPING, 0, 0 },
 	{ 't', STOP_STOPPING, 0, 0 },
 	{ 'c', STOP_CLEANING, 0, 0 },
-	{ 'l', STOP_CLEANING, STOP_DO_LOOK, 0 },
+	{ 'l', STOP_CLEANING, STOP_DO_CHECK, 0 },
 	{ 's', STOP_SWEEPING, STOP_DO_SWEEP, 0 },
 };
 

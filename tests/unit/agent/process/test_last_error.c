@@ -39,7 +39,7 @@ static bool is_verdict(int code)
 {
 	char path[128];
 
-	last_error_end(dir, code, "text");
+	last_error_cannot_begin(dir, code, "text");
 	snprintf(path, sizeof(path), "%s/verdict.json", dir);
 	return !unlink(path);
 }
@@ -62,7 +62,7 @@ START_TEST(a_lasting_error_is_the_verdict)
 	_cleanup_json_ json_t *verdict = NULL;
 	char path[128];
 
-	last_error_end(dir, -EACCES, "logs.dir: /x: Permission denied");
+	last_error_cannot_begin(dir, -EACCES, "logs.dir: /x: Permission denied");
 	ck_assert(!is_there("last_error"));
 	snprintf(path, sizeof(path), "%s/verdict.json", dir);
 	ck_assert_int_eq(json_read_file(path, 1 << 20, &verdict, NULL), 0);
@@ -77,7 +77,7 @@ START_TEST(a_passing_error_is_kept_for_the_next_agent_and_taken_once)
 {
 	_cleanup_free_ char *text = NULL;
 
-	last_error_end(dir, -ENOSPC, "logs.dir: /x: No space left on device");
+	last_error_cannot_begin(dir, -ENOSPC, "logs.dir: /x: No space left on device");
 	ck_assert(!is_there("verdict.json"));
 	text = last_error_take(dir);
 	ck_assert_str_eq(text, "logs.dir: /x: No space left on device");
@@ -96,7 +96,7 @@ START_TEST(a_link_in_place_of_the_file_is_not_followed)
 	ck_assert_int_eq(mkfifo(path, 0600), 0);
 	ck_assert_ptr_null(last_error_take(dir));
 	ck_assert_ptr_null(last_error_take(NULL));
-	last_error_end(NULL, -EACCES, "in the foreground nothing is kept");
+	last_error_cannot_begin(NULL, -EACCES, "in the foreground nothing is kept");
 	last_error_save(NULL, "nor here");
 }
 END_TEST

@@ -14,7 +14,7 @@
 /* Files as the kernel has them in three groups: slice, slice/scope and slice/scope/job. */
 static char top[64], job[128];
 static struct oom *oom;
-static struct oom_sight sight;
+static struct oom_reading sight;
 
 static void put(const char *group, const char *file, const char *fmt, ...)
 {
@@ -86,7 +86,7 @@ static void teardown(void)
 
 static void assert_sight(int64_t kills, int64_t limit, const char *group)
 {
-	oom_look(oom, &sight);
+	oom_read(oom, &sight);
 	ck_assert_int_eq(sight.kills, kills);
 	ck_assert_int_eq(sight.sure, kills > 0);
 	ck_assert_int_eq(sight.limit, limit);
@@ -136,9 +136,9 @@ END_TEST
 START_TEST(kills_that_are_explained_are_not_seen_again)
 {
 	events("slice/scope/job", 4, 4, 4);
-	oom_take(oom, 1);
+	oom_explained(oom, 1);
 	assert_sight(1, INT64_C(4) << 30, "job");
-	oom_take(oom, 1);
+	oom_explained(oom, 1);
 	assert_sight(0, -1, "");
 	events("slice/scope/job", 5, 5, 5);
 	oom_begin(oom);
@@ -172,9 +172,9 @@ END_TEST
 
 START_TEST(without_an_attempt_there_are_no_kills)
 {
-	oom_look(oom, &sight);
+	oom_read(oom, &sight);
 	ck_assert_int_eq(sight.kills, 0);
-	oom_look(NULL, &sight);
+	oom_read(NULL, &sight);
 	ck_assert_int_eq(sight.kills, 0);
 }
 END_TEST
@@ -182,7 +182,7 @@ END_TEST
 START_TEST(a_group_without_counters_is_no_error)
 {
 	oom_begin(oom);
-	oom_look(oom, &sight);
+	oom_read(oom, &sight);
 	ck_assert_int_eq(sight.kills, 0);
 }
 END_TEST

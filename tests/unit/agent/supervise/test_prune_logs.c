@@ -106,13 +106,13 @@ START_TEST(prune_removes_runs_beyond_the_limit_with_their_latest_link)
 {
 	over("job_aaaaaaaa", 3);
 	over("job_bbbbbbbb", 2);
-	ck_assert_int_eq(log_prune(dir, &one_day), 2);
+	ck_assert_int_eq(prune_logs(dir, &one_day), 2);
 	ck_assert(!there("job_aaaaaaaa"));
 	ck_assert(!there("job_bbbbbbbb"));
 	ck_assert(!there("job.latest"));
 	over("job_cccccccc", 2);
 	over("job_dddddddd", 0);
-	ck_assert_int_eq(log_prune(dir, &one_day), 1);
+	ck_assert_int_eq(prune_logs(dir, &one_day), 1);
 	ck_assert(there("job_dddddddd"));
 	ck_assert(there("job.latest"));
 }
@@ -127,8 +127,8 @@ START_TEST(the_newest_stay_by_number_and_size)
 	over("job_bbbbbbbb", 2);
 	over("job_cccccccc", 1);
 	put("job_bbbbbbbb", "log", big);
-	ck_assert_int_eq(log_prune(dir, &(struct retention){ .runs = 3, .bytes = 1 << 21 }), 0);
-	ck_assert_int_eq(log_prune(dir, &(struct retention){ .bytes = 1 << 20 }), 2);
+	ck_assert_int_eq(prune_logs(dir, &(struct retention){ .runs = 3, .bytes = 1 << 21 }), 0);
+	ck_assert_int_eq(prune_logs(dir, &(struct retention){ .bytes = 1 << 20 }), 2);
 	ck_assert(there("job_cccccccc"));
 }
 END_TEST
@@ -137,14 +137,14 @@ START_TEST(prune_keeps_running_runs_and_removes_those_of_dead_agents)
 {
 	int lock = begin("job_aaaaaaaa", "");
 
-	ck_assert_int_eq(log_prune(dir, &(struct retention){ .runs = 1, .days = 1 }), 0);
+	ck_assert_int_eq(prune_logs(dir, &(struct retention){ .runs = 1, .days = 1 }), 0);
 	end("job_aaaaaaaa", -1, 9);
-	ck_assert_int_eq(log_prune(dir, &one_day), 0);
+	ck_assert_int_eq(prune_logs(dir, &one_day), 0);
 	ck_assert(there("job_aaaaaaaa"));
 	ck_assert_int_eq(unlink(at("job_aaaaaaaa", "verdict.json")), 0);
 	close_fd(lock);
 	over("job_bbbbbbbb", -1);
-	ck_assert_int_eq(log_prune(dir, &(struct retention){ .runs = 1 }), 1);
+	ck_assert_int_eq(prune_logs(dir, &(struct retention){ .runs = 1 }), 1);
 	ck_assert(!there("job_aaaaaaaa"));
 }
 END_TEST
@@ -156,7 +156,7 @@ START_TEST(a_run_that_begins_finds_its_lock_free)
 	over("job_aaaaaaaa", 9);
 	ck_assert_int_eq(mkdir(at("job_bbbbbbbb", ""), 0700), 0);
 	*locked = '\0';
-	ck_assert_int_eq(log_prune(dir, &(struct retention){ .runs = 5 }), 0);
+	ck_assert_int_eq(prune_logs(dir, &(struct retention){ .runs = 5 }), 0);
 	ck_assert_str_eq(locked, "job_aaaaaaaa,");
 }
 END_TEST
@@ -178,7 +178,7 @@ START_TEST(prune_keeps_directories_that_are_not_our_runs)
 		over("job_eeeeeeee", 9);
 		ck_assert_int_eq(chown(at("job_eeeeeeee", ""), 12345, 12345), 0);
 	}
-	ck_assert_int_eq(log_prune(dir, &one_day), 0);
+	ck_assert_int_eq(prune_logs(dir, &one_day), 0);
 	ck_assert(there("file"));
 	ck_assert(there("job_aaaaaaaa"));
 }
@@ -194,7 +194,7 @@ START_TEST(no_link_is_followed)
 	over("job_aaaaaaaa", 9);
 	ck_assert_int_eq(symlink(outside, at("job_aaaaaaaa", "way")), 0);
 	ck_assert_int_eq(symlink(outside, at("job_bbbbbbbb", "")), 0);
-	ck_assert_int_eq(log_prune(dir, &(struct retention){ .runs = 0, .days = 1 }), 1);
+	ck_assert_int_eq(prune_logs(dir, &(struct retention){ .runs = 0, .days = 1 }), 1);
 	ck_assert(there("job_bbbbbbbb"));
 	ck_assert_int_eq(access(file, F_OK), 0);
 	ck_assert_int_eq(file_rm_rf(outside), 0);
@@ -205,16 +205,16 @@ START_TEST(prune_removes_what_a_crash_left)
 {
 	ck_assert_int_eq(mkdir(at(".pruned-job_aaaaaaaa", ""), 0700), 0);
 	put(".pruned-job_aaaaaaaa", "log", "x");
-	ck_assert_int_eq(log_prune(dir, &one_day), 0);
+	ck_assert_int_eq(prune_logs(dir, &one_day), 0);
 	ck_assert(!there(".pruned-job_aaaaaaaa"));
-	ck_assert_int_eq(log_prune("/nonexistent", &one_day), 0);
+	ck_assert_int_eq(prune_logs("/nonexistent", &one_day), 0);
 }
 END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("log_prune");
-	TCase *t = tcase_create("log_prune");
+	Suite *s = suite_create("prune_logs");
+	TCase *t = tcase_create("prune_logs");
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, prune_removes_runs_beyond_the_limit_with_their_latest_link);

@@ -9,20 +9,20 @@
 
 /* Waits until the guard goes on or is dead. In the second case raises the signal of its death
  * again, for the loop. */
-static void standstill_wait_for_guard(const sigset_t *wanted)
+static void suspend_wait_for_guard(const sigset_t *wanted)
 {
 	int signo = 0;
 
 	if (guard_gone())
 		return;
-	guard_stands_still();
+	guard_suspended();
 	while (signo <= 0)
 		signo = sigwaitinfo(wanted, NULL);
 	if (signo == GUARD_DIED_SIGNAL)
 		raise(signo);
 }
 
-void standstill(struct supervisor *sv)
+void suspend_job(struct supervisor *sv)
 {
 	uint64_t before = loop_now_ms(), stood;
 	sigset_t wanted;
@@ -34,7 +34,7 @@ void standstill(struct supervisor *sv)
 	sigaddset(&wanted, GUARD_DIED_SIGNAL);
 	sigprocmask(SIG_BLOCK, &wanted, NULL);
 	tree_stop();
-	standstill_wait_for_guard(&wanted);
+	suspend_wait_for_guard(&wanted);
 	sigprocmask(SIG_UNBLOCK, &wanted, NULL);
 	stood = loop_now_ms() - before;
 	loop_stood_still(stood);
