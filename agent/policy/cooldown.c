@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/policy/cooldown.h"
 
+#include "common/base/backoff.h"
+
 #include <string.h>
 
 enum { COOLDOWN_FIRST_MS = 1000, COOLDOWN_MOST_MS = 60000 };
@@ -8,7 +10,6 @@ enum { COOLDOWN_FIRST_MS = 1000, COOLDOWN_MOST_MS = 60000 };
 uint64_t cooldown_failed(
 	struct cooldown *c, const struct spec_health *h, uint64_t now_ms, bool *ret_over)
 {
-	uint64_t delay = COOLDOWN_FIRST_MS;
 	int old = 0;
 
 	while (old < c->n && now_ms - c->failed_ms[old] >= (uint64_t)h->window_ms)
@@ -21,7 +22,5 @@ uint64_t cooldown_failed(
 		c->n = 0;
 		return (uint64_t)h->cooldown_ms;
 	}
-	for (int i = 1; i < c->n && delay < COOLDOWN_MOST_MS; i++)
-		delay *= 2;
-	return delay < COOLDOWN_MOST_MS ? delay : COOLDOWN_MOST_MS;
+	return backoff_ms(COOLDOWN_FIRST_MS, (uint64_t)c->n - 1, COOLDOWN_MOST_MS);
 }

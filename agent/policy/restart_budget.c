@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/policy/restart_budget.h"
 
+#include "common/base/backoff.h"
 #include "common/text/duration.h"
 
 #include <errno.h>
@@ -46,22 +47,17 @@ static uint64_t restart_delay(const struct spec_restart *policy, int streak)
 	uint64_t max = policy->backoff_max_ms == SPEC_UNSET ? delay * 64
 							    : (uint64_t)policy->backoff_max_ms;
 
-	for (int i = 0; i < streak && delay && delay < max; i++)
-		delay *= 2;
-	return delay < max ? delay : max;
+	return backoff_ms(delay, (uint64_t)streak, max);
 }
 
 /* The least delay of a restart that is not counted. */
 static uint64_t restart_brake(struct restart_budget *b, const struct restart_fault *f)
 {
-	uint64_t delay = RESTART_QUICK_FIRST_MS;
-
 	b->quick = f->ran_ms < RESTART_QUICK_MS ? b->quick + 1 : 0;
 	if (b->quick <= RESTART_QUICK_FREE)
 		return 0;
-	for (int i = RESTART_QUICK_FREE + 1; i < b->quick && delay < RESTART_QUICK_MAX_MS; i++)
-		delay *= 2;
-	return delay < RESTART_QUICK_MAX_MS ? delay : RESTART_QUICK_MAX_MS;
+	return backoff_ms(RESTART_QUICK_FIRST_MS, (uint64_t)(b->quick - RESTART_QUICK_FREE - 1),
+		RESTART_QUICK_MAX_MS);
 }
 
 /* The budget remembers no more times than this. */

@@ -92,8 +92,7 @@ static size_t fence_kill_once(pid_t agent)
 		return 1;
 	n = proc_keep_descendants(procs, n, agent);
 	for (size_t i = 0; i < n; i++)
-		if (procs[i].pid != agent && procs[i].state != 'Z' && procs[i].state != 'X' &&
-			!proc_kill(&procs[i], SIGKILL))
+		if (!proc_stat_dead(&procs[i]) && !proc_kill(&procs[i], SIGKILL))
 			killed++;
 	return killed;
 }

@@ -63,18 +63,16 @@ static int64_t oom_reached(const struct oom *o, size_t level)
 	return n < 0 ? oom_number(dir, "memory.events", "oom") : n;
 }
 
-static int64_t oom_count(const struct oom *o)
+/* The kills in a group and below it; -1: they are not counted there. */
+static int64_t oom_kills(const char *dir, bool v1)
 {
-	if (!o->n_levels)
-		return oom_number("/proc", "vmstat", "oom_kill");
-	return o->v1 ? oom_number(o->levels[0].dir, "memory.oom_control", "oom_kill")
-		     : oom_number(o->levels[0].dir, "memory.events", "oom_kill");
+	return oom_number(dir, v1 ? "memory.oom_control" : "memory.events", "oom_kill");
 }
 
-static bool oom_counts(const char *dir, bool v1)
+static int64_t oom_count(const struct oom *o)
 {
-	return v1 ? oom_number(dir, "memory.oom_control", "oom_kill") >= 0
-		  : oom_number(dir, "memory.events", "oom_kill") >= 0;
+	return o->n_levels ? oom_kills(o->levels[0].dir, o->v1)
+			   : oom_number("/proc", "vmstat", "oom_kill");
 }
 
 struct oom *oom_new(const char *dir)
@@ -118,7 +116,7 @@ static void oom_climb(struct oom *o, const char *dir, bool v1)
 	for (; at && *at && o->n_levels < OOM_LEVELS; *slash = '\0') {
 		struct oom_level *l = &o->levels[o->n_levels];
 
-		if (oom_counts(at, v1) && (l->dir = strdup(at)))
+		if (oom_kills(at, v1) >= 0 && (l->dir = strdup(at)))
 			l->reached = oom_reached(o, o->n_levels++);
 		slash = strrchr(at, '/');
 		if (!slash)
@@ -156,10 +154,10 @@ static void oom_find_limit(const struct oom *o, struct oom_reading *s)
 
 void oom_read(const struct oom *o, struct oom_reading *ret)
 {
-	int64_t now = o && o->begun ? oom_count(o) : 0;
+	int64_t now = o->begun ? oom_count(o) : 0;
 
 	*ret = (struct oom_reading){ .limit = -1 };
-	if (!o || !o->begun || now <= o->kills)
+	if (!o->begun || now <= o->kills)
 		return;
 	ret->kills = now - o->kills;
 	ret->sure = o->n_levels > 0;

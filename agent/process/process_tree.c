@@ -38,7 +38,7 @@ static int tree_list(const struct tree_except *except, struct proc_stat **ret)
 				procs[i].state = EXCEPTED;
 	}
 	for (size_t i = 0; i < n; i++)
-		if (procs[i].state != EXCEPTED && procs[i].state != 'Z' && procs[i].state != 'X')
+		if (procs[i].state != EXCEPTED && !proc_stat_dead(&procs[i]))
 			procs[kept++] = procs[i];
 	*ret = procs;
 	return (int)kept;

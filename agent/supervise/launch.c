@@ -135,8 +135,7 @@ char **launch_argv(const struct supervisor *sv, const struct worker *w)
 	return argv;
 }
 
-static void launch_failed(
-	struct supervisor *sv, struct worker *w, int error, const char *stage, const char *what)
+static void launch_failed(struct worker *w, int error, const char *stage, const char *what)
 {
 	w->started_us = w->ended_us = (int64_t)loop_real_us();
 	worker_set_exec_error(w, error, stage, what);
@@ -199,7 +198,7 @@ static int launch_exec(struct supervisor *sv, struct worker *w, const struct log
 		const char *what = stage == SPAWN_CWD && cwd ? cwd : argv[0];
 
 		w->pid = 0;
-		launch_failed(sv, w, -r, spawn_stage_name(stage), what);
+		launch_failed(w, -r, spawn_stage_name(stage), what);
 		return r;
 	}
 	return 0;
@@ -211,7 +210,7 @@ int launch_environment(struct supervisor *sv, struct worker *w, struct env *env)
 	int r = tfconfig_worker_starting(sv, w, &err);
 
 	if (r < 0) {
-		launch_failed(sv, w, -r, "find an address for", worker_name(w));
+		launch_failed(w, -r, "find an address for", worker_name(w));
 		log_error("%s", err.text);
 		return r;
 	}
@@ -219,7 +218,7 @@ int launch_environment(struct supervisor *sv, struct worker *w, struct env *env)
 	if (!r)
 		r = env_add(env, lifecycle_env(w));
 	if (r < 0)
-		launch_failed(sv, w, -r, "make the environment of", w->role->command[0]);
+		launch_failed(w, -r, "make the environment of", w->role->command[0]);
 	return r;
 }
 
@@ -231,7 +230,7 @@ static int launch_process(struct supervisor *sv, struct worker *w, const struct 
 
 	if (!r && !argv) {
 		r = -ENOMEM;
-		launch_failed(sv, w, -r, "make the command of", w->role->command[0]);
+		launch_failed(w, -r, "make the command of", w->role->command[0]);
 	}
 	return r < 0 ? r : launch_exec(sv, w, fds, &env, argv);
 }
@@ -253,7 +252,7 @@ int launch_begin(struct supervisor *sv, struct worker *w, struct logs_fds *fds)
 	worker_set_state(w, WORKER_STARTING, NULL);
 	r = logs_open_worker(sv->logs, &id, fds, &err);
 	if (r < 0) {
-		launch_failed(sv, w, -r, "open the logs of", worker_name(w));
+		launch_failed(w, -r, "open the logs of", worker_name(w));
 		log_error("%s", err.text);
 		return r;
 	}
@@ -312,7 +311,7 @@ static int launch_check_devices(struct supervisor *sv)
 
 		if (environ_make(sv, &sv->workers[i], &env) != -ERANGE)
 			continue;
-		launch_failed(sv, &sv->workers[i], EINVAL,
+		launch_failed(&sv->workers[i], EINVAL,
 			devices->ids ? "give one of resources.devices to"
 				     : "give one of CUDA_VISIBLE_DEVICES (virtual_local_rank) to",
 			sv->workers[i].role->command[0]);

@@ -97,7 +97,7 @@ static int orphans_environ(struct supervisor *sv, pid_t pid)
 }
 
 static int orphans_owner(
-	struct supervisor *sv, const struct orphan_pids *pids, const struct proc_stat *p, bool dead)
+	struct supervisor *sv, const struct orphan_pids *pids, const struct proc_stat *p)
 {
 	int owner = orphans_find(pids, p->pid);
 
@@ -105,12 +105,7 @@ static int orphans_owner(
 		owner = orphans_find(pids, p->session);
 	if (owner == OWNER_NONE)
 		owner = orphans_find(pids, p->pgrp);
-	return owner == OWNER_NONE && !dead ? orphans_environ(sv, p->pid) : owner;
-}
-
-static bool orphans_dead(const struct proc_stat *p)
-{
-	return p->state == 'Z' || p->state == 'X';
+	return owner == OWNER_NONE && !proc_stat_dead(p) ? orphans_environ(sv, p->pid) : owner;
 }
 
 static int orphans_take(struct supervisor *sv, struct orphan_scan *ret)
@@ -133,7 +128,7 @@ static int orphans_take(struct supervisor *sv, struct orphan_scan *ret)
 			if (c.procs[k].pid == c.procs[i].ppid && c.owners[k] != OWNER_UNSURE)
 				owner = c.owners[k];
 		if (owner == OWNER_NONE)
-			owner = orphans_owner(sv, &pids, &c.procs[i], orphans_dead(&c.procs[i]));
+			owner = orphans_owner(sv, &pids, &c.procs[i]);
 		c.owners[i] = owner;
 	}
 	free(pids.items);
@@ -167,7 +162,7 @@ int orphans_signal(struct supervisor *sv, const struct worker *w, int signo, boo
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < c->n; i++) {
-		if (orphans_dead(&c->procs[i]))
+		if (proc_stat_dead(&c->procs[i]))
 			continue;
 		*ret_unsure |= c->owners[i] == OWNER_UNSURE;
 		if (c->owners[i] != w->place)

@@ -174,15 +174,13 @@ static void stop_clean(struct supervisor *sv)
 			"%d processes that workers had started outlived them", n);
 }
 
-static void stop_post(struct supervisor *sv, enum stop_event event, const struct stop_input *in);
+static void stop_post(struct supervisor *sv, enum stop_event event);
 
 /* Ends processes that workers left behind; posts GONE if there are none. */
 static void stop_act_on_rest(struct supervisor *sv, unsigned actions)
 {
-	struct stop_input in = { .now_ms = loop_now_ms() };
-
 	if (stop_tree_gone(sv))
-		stop_post(sv, STOP_EV_GONE, &in);
+		stop_post(sv, STOP_EV_GONE);
 	else if (actions & STOP_DO_CLEAN)
 		stop_clean(sv);
 	else if (actions & STOP_DO_SWEEP)
@@ -209,7 +207,7 @@ static void stop_act(struct supervisor *sv, unsigned actions)
 		stop_give_up(sv);
 }
 
-static void stop_post(struct supervisor *sv, enum stop_event event, const struct stop_input *in)
+static void stop_apply(struct supervisor *sv, enum stop_event event, const struct stop_input *in)
 {
 	enum stop_state before = sv->stop.state;
 	unsigned actions = 0;
@@ -225,6 +223,16 @@ static void stop_post(struct supervisor *sv, enum stop_event event, const struct
 	stop_act(sv, actions);
 }
 
+static void stop_post(struct supervisor *sv, enum stop_event event)
+{
+	struct stop_input in = {
+		.now_ms = loop_now_ms(),
+		.main_only = sv->spec->stop.whom == SPEC_WHOM_MAIN,
+	};
+
+	stop_apply(sv, event, &in);
+}
+
 bool stop_group_active(const struct supervisor *sv)
 {
 	return sv->stop.state != STOP_IDLE;
@@ -232,34 +240,25 @@ bool stop_group_active(const struct supervisor *sv)
 
 void stop_group_kill(struct supervisor *sv)
 {
-	struct stop_input in = { .now_ms = loop_now_ms() };
-
-	stop_post(sv, STOP_EV_KILL, &in);
+	stop_post(sv, STOP_EV_KILL);
 }
 
 void stop_group_within(struct supervisor *sv, uint64_t timeout_ms)
 {
 	struct stop_input in = { .now_ms = loop_now_ms(), .timeout_ms = timeout_ms };
 
-	stop_post(sv, STOP_EV_LIMIT, &in);
+	stop_apply(sv, STOP_EV_LIMIT, &in);
 }
 
 void stop_group_expired(void *arg)
 {
-	struct stop_input in = { .now_ms = loop_now_ms() };
-
-	stop_post(arg, STOP_EV_DUE, &in);
+	stop_post(arg, STOP_EV_DUE);
 }
 
 void stop_group_progress(struct supervisor *sv)
 {
-	struct stop_input in = {
-		.now_ms = loop_now_ms(),
-		.main_only = sv->spec->stop.whom == SPEC_WHOM_MAIN,
-	};
-
 	if (!worker_list_alive(sv))
-		stop_post(sv, STOP_EV_ENDED, &in);
+		stop_post(sv, STOP_EV_ENDED);
 }
 
 static int64_t stop_timeout(struct supervisor *sv)
@@ -317,5 +316,5 @@ void stop_group_begin(struct supervisor *sv)
 		log_info("stopping %d workers with %s, %.3f s to go", worker_list_alive(sv),
 			signals_name(sv->stop_signal, name), (double)in.timeout_ms / 1000);
 	}
-	stop_post(sv, STOP_EV_END, &in);
+	stop_apply(sv, STOP_EV_END, &in);
 }

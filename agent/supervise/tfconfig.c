@@ -216,10 +216,8 @@ int tfconfig_worker_starting(struct supervisor *sv, const struct worker *w, stru
 {
 	if (!sv->tfconfig || !w->extra || w->role->evaluator)
 		return 0;
-	for (size_t i = 0; i < sv->tfconfig->n_roles; i++)
-		if (!strcmp(sv->spec->roles[i].name, w->role->name))
-			return tfconfig_grow(sv, sv->tfconfig, i, w->index + 1, err);
-	return 0;
+	return tfconfig_grow(
+		sv, sv->tfconfig, (size_t)(w->role - sv->spec->roles), w->index + 1, err);
 }
 
 int tfconfig_env(const struct supervisor *sv, const struct worker *w, struct env *e)

@@ -114,34 +114,40 @@ static void why_limit(FILE *f, int64_t counted, int64_t max)
 		fprintf(f, " (%lld of %lld used)", (long long)counted, (long long)max);
 }
 
-static void why_counts(const struct supervisor *sv, FILE *f)
+/* The counts of the group, from job_json_budget(). alone: workers have budgets of their own, too.
+ * live: the run has not ended, so it also says what is left. */
+static void why_counts(const json_t *why, bool alone, bool live, FILE *f)
 {
+	int64_t used = json_get_int(why, "used", 0), max = json_get_int(why, "max", 0);
+	int64_t left = json_get_int(why, "left", -1), window_ms = json_get_int(why, "window_ms", 0);
+	bool none = alone && !max && !used;
 	char window[DURATION_TEXT_MAX];
-	const struct spec_restart *p = &sv->spec->restart;
-	int left = restart_left(p, &sv->budget, loop_now_ms());
-	bool alone = why_any_alone(sv), none = alone && p->max == 0 && !sv->budget.used;
+	const char *cause;
+	json_t *n;
 
 	if (alone)
 		fputs("the group: ", f);
 	if (none)
 		fputs("no restarts allowed", f);
-	else if (p->max != SPEC_UNSET)
-		fprintf(f, "%d of %d restarts used", sv->budget.used, p->max);
+	else if (max >= 0)
+		fprintf(f, "%lld of %lld restarts used", (long long)used, (long long)max);
 	else
-		fprintf(f, "%d restarts used, no limit over the job's life", sv->budget.used);
-	if (p->window_ms != SPEC_UNSET)
-		fprintf(f, "; %d of %d within the last %s",
-			restart_window_used(p, &sv->budget, loop_now_ms()), p->window_max,
-			duration_format(p->window_ms, window));
-	if (left >= 0 && !none)
-		fprintf(f, "; %d left", left);
-	fprintf(f, "; %d not counted\n", sv->budget.free);
-	for (int i = 0; i < RESTART_N_CAUSES; i++)
-		if (sv->budget.by_cause[i] || restart_max_of(p, i) >= 0) {
-			fprintf(f, "  %d by %s", sv->budget.by_cause[i], restart_cause_name(i));
-			why_limit(f, sv->budget.counted_by_cause[i], restart_max_of(p, i));
-			fputc('\n', f);
-		}
+		fprintf(f, "%lld restarts used%s", (long long)used,
+			live ? ", no limit over the job's life" : "");
+	if (live && window_ms)
+		fprintf(f, "; %lld of %lld within the last %s",
+			(long long)json_get_int(why, "window_used", 0),
+			(long long)json_get_int(why, "window_max", 0),
+			duration_format(window_ms, window));
+	if (live && left >= 0 && !none)
+		fprintf(f, "; %lld left", (long long)left);
+	fprintf(f, "; %lld not counted\n", (long long)json_get_int(why, "free", 0));
+	json_object_foreach (json_get_object(why, "by_cause"), cause, n) {
+		fprintf(f, "  %lld by %s", (long long)json_integer_value(n), cause);
+		why_limit(f, json_get_int(json_get_object(why, "counted_by_cause"), cause, 0),
+			json_get_int(json_get_object(why, "max_by_cause"), cause, -1));
+		fputc('\n', f);
+	}
 }
 
 /* One line about the budget of a worker of scope worker. */
@@ -201,6 +207,7 @@ char *why_workers_text(const struct supervisor *sv)
 
 char *why_text(const struct supervisor *sv)
 {
+	_cleanup_json_ json_t *budget = job_json_budget(sv);
 	char *text = NULL;
 	size_t size;
 	FILE *f = open_memstream(&text, &size);
@@ -208,7 +215,7 @@ char *why_text(const struct supervisor *sv)
 	if (!f)
 		return NULL;
 	why_head(f, group_state_name(sv->group.state), sv->reason);
-	why_counts(sv, f);
+	why_counts(budget, why_any_alone(sv), true, f);
 	FEATURES_CALL(sv, explain, sv, f);
 	why_workers(sv, f);
 	why_history(sv->history, f);
@@ -222,29 +229,6 @@ char *why_text(const struct supervisor *sv)
 }
 
 /* --- a run that has ended --- */
-
-static void why_saved_counts(const json_t *why, bool alone, FILE *f)
-{
-	int64_t used = json_get_int(why, "used", 0), max = json_get_int(why, "max", 0);
-	const char *cause;
-	json_t *n;
-
-	if (alone)
-		fputs("the group: ", f);
-	if (alone && !max && !used)
-		fputs("no restarts allowed", f);
-	else if (max >= 0)
-		fprintf(f, "%lld of %lld restarts used", (long long)used, (long long)max);
-	else
-		fprintf(f, "%lld restarts used", (long long)used);
-	fprintf(f, "; %lld not counted\n", (long long)json_get_int(why, "free", 0));
-	json_object_foreach (json_get_object(why, "by_cause"), cause, n) {
-		fprintf(f, "  %lld by %s", (long long)json_integer_value(n), cause);
-		why_limit(f, json_get_int(json_get_object(why, "counted_by_cause"), cause, 0),
-			json_get_int(json_get_object(why, "max_by_cause"), cause, -1));
-		fputc('\n', f);
-	}
-}
 
 char *why_saved_text(const json_t *state, const json_t *verdict)
 {
@@ -266,7 +250,7 @@ char *why_saved_text(const json_t *state, const json_t *verdict)
 	else
 		why_head(f, json_get_string(job, "state", "?"), json_get_string(job, "reason", ""));
 	if (state)
-		why_saved_counts(json_get_object(state, "why"), *alone, f);
+		why_counts(json_get_object(state, "why"), *alone, false, f);
 	fputs(alone, f);
 	why_history(json_get_array(state, "decisions"), f);
 	return memstream_end(f, &text);

@@ -17,6 +17,12 @@ struct proc_stat {
 	char comm[17];
 };
 
+/* Whether the process has ended; its parent may not have reaped it yet. */
+static inline bool proc_stat_dead(const struct proc_stat *p)
+{
+	return p->state == 'Z' || p->state == 'X';
+}
+
 /* Returns 0, -ESRCH when there is no such process, or another negative errno. */
 int proc_stat_read(pid_t pid, struct proc_stat *ret) __attribute__((warn_unused_result));
 

@@ -143,8 +143,7 @@ static enum sweep_mark sweep_decide(
 {
 	int has;
 
-	if (p->pid == getpid() || p->state == 'Z' || p->state == 'X' ||
-		!sweep_owned_by(p->pid, s->uid))
+	if (p->pid == getpid() || proc_stat_dead(p) || !sweep_owned_by(p->pid, s->uid))
 		return SWEEP_NEVER;
 	if (sweep_was_killed(s, p) || sweep_belongs(s, p))
 		return SWEEP_TAKE;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/notice/notice.h"
 
+#include "common/base/backoff.h"
 #include "common/text/json.h"
 
 #include <arpa/inet.h>
@@ -40,11 +41,7 @@ void notice_machine_request(struct notice_machine *m, int64_t now_us, struct not
 
 static int64_t notice_backoff_ms(unsigned failures)
 {
-	int64_t ms = NOTICE_BACKOFF_MS;
-
-	while (--failures && ms < NOTICE_BACKOFF_MAX_MS)
-		ms *= 2;
-	return ms < NOTICE_BACKOFF_MAX_MS ? ms : NOTICE_BACKOFF_MAX_MS;
+	return (int64_t)backoff_ms(NOTICE_BACKOFF_MS, failures - 1, NOTICE_BACKOFF_MAX_MS);
 }
 
 static void notice_failed(

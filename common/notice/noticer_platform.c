@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/notice/noticer_private.h"
 
+#include "common/base/backoff.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,16 +35,13 @@ static void platform_on_known(void *arg)
 
 static void platform_retry(struct noticer *n, const char *why)
 {
-	int64_t ms = PLATFORM_PAUSE_MS;
 	char text[384];
 
 	if (!(n->wanted & SPEC_NOTICE_CLOUD))
 		return;
-	for (unsigned i = 0; i < n->detections && ms < PLATFORM_PAUSE_MAX_MS; i++)
-		ms *= 2;
-	n->detections++;
 	loop_timer_arm(n->detect_timer,
-		(uint64_t)(ms < PLATFORM_PAUSE_MAX_MS ? ms : PLATFORM_PAUSE_MAX_MS));
+		backoff_ms(PLATFORM_PAUSE_MS, n->detections, PLATFORM_PAUSE_MAX_MS));
+	n->detections++;
 	if (n->warned || !n->message)
 		return;
 	n->warned = true;

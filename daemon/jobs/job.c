@@ -236,7 +236,7 @@ static bool agent_lives(const struct job *j, bool hidden)
 
 	if (r < 0)
 		return r != -ESRCH || (hidden && pid <= 0);
-	return p.ppid == j->rec.agent_pid && p.state != 'Z' && p.state != 'X';
+	return p.ppid == j->rec.agent_pid && !proc_stat_dead(&p);
 }
 
 /* The guard lives, but the connection to the agent is gone. Mostly the guard is clearing up; if the

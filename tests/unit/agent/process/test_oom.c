@@ -14,7 +14,7 @@
 /* Files as the kernel has them in three groups: slice, slice/scope and slice/scope/job. */
 static char top[64], job[128];
 static struct oom *oom;
-static struct oom_reading sight;
+static struct oom_reading reading;
 
 static void put(const char *group, const char *file, const char *fmt, ...)
 {
@@ -84,18 +84,18 @@ static void teardown(void)
 	ck_assert_int_eq(file_rm_rf(top), 0);
 }
 
-static void assert_sight(int64_t kills, int64_t limit, const char *group)
+static void assert_reading(int64_t kills, int64_t limit, const char *group)
 {
-	oom_read(oom, &sight);
-	ck_assert_int_eq(sight.kills, kills);
-	ck_assert_int_eq(sight.sure, kills > 0);
-	ck_assert_int_eq(sight.limit, limit);
-	ck_assert_str_eq(sight.group, group);
+	oom_read(oom, &reading);
+	ck_assert_int_eq(reading.kills, kills);
+	ck_assert_int_eq(reading.sure, kills > 0);
+	ck_assert_int_eq(reading.limit, limit);
+	ck_assert_str_eq(reading.group, group);
 }
 
 START_TEST(kills_before_the_attempt_do_not_count)
 {
-	assert_sight(0, -1, "");
+	assert_reading(0, -1, "");
 }
 END_TEST
 
@@ -104,7 +104,7 @@ START_TEST(a_kill_for_the_job_s_own_limit_names_it)
 	events("slice/scope/job", 3, 3, 3);
 	events("slice/scope", 3, 0, 3);
 	events("slice", 6, 3, 6);
-	assert_sight(1, INT64_C(4) << 30, "job");
+	assert_reading(1, INT64_C(4) << 30, "job");
 }
 END_TEST
 
@@ -113,14 +113,14 @@ START_TEST(a_kill_for_the_limit_of_a_group_above_names_that)
 	events("slice/scope/job", 3, 2, 2);
 	events("slice/scope", 3, 0, 2);
 	events("slice", 6, 4, 6);
-	assert_sight(1, INT64_C(8) << 30, "slice");
+	assert_reading(1, INT64_C(8) << 30, "slice");
 }
 END_TEST
 
 START_TEST(a_kill_beside_the_job_is_none_of_its_own)
 {
 	events("slice", 7, 4, 7);
-	assert_sight(0, -1, "");
+	assert_reading(0, -1, "");
 }
 END_TEST
 
@@ -129,7 +129,7 @@ START_TEST(a_kill_without_a_reached_limit_is_the_host_s)
 	events("slice/scope/job", 4, 2, 2);
 	/* Another job has reached its own limit: the slice counts that, but not as its own. */
 	events("slice", 8, 3, 6);
-	assert_sight(2, -1, "");
+	assert_reading(2, -1, "");
 }
 END_TEST
 
@@ -137,12 +137,12 @@ START_TEST(kills_that_are_explained_are_not_seen_again)
 {
 	events("slice/scope/job", 4, 4, 4);
 	oom_explained(oom, 1);
-	assert_sight(1, INT64_C(4) << 30, "job");
+	assert_reading(1, INT64_C(4) << 30, "job");
 	oom_explained(oom, 1);
-	assert_sight(0, -1, "");
+	assert_reading(0, -1, "");
 	events("slice/scope/job", 5, 5, 5);
 	oom_begin(oom);
-	assert_sight(0, -1, "");
+	assert_reading(0, -1, "");
 }
 END_TEST
 
@@ -155,35 +155,33 @@ START_TEST(a_group_that_does_not_count_leaves_it_to_the_one_above)
 	oom_begin(oom);
 	put("slice/scope", "memory.max", "1073741824\n");
 	events("slice/scope", 3, 1, 3);
-	assert_sight(1, INT64_C(1) << 30, "scope");
+	assert_reading(1, INT64_C(1) << 30, "scope");
 }
 END_TEST
 
 START_TEST(version_1_counts_in_other_files)
 {
-	assert_sight(0, -1, "");
+	assert_reading(0, -1, "");
 	put("slice/scope/job", "memory.oom_control",
 		"oom_kill_disable 0\nunder_oom 0\noom_kill 2\n");
-	assert_sight(1, -1, "");
+	assert_reading(1, -1, "");
 	put("slice/scope/job", "memory.failcnt", "12\n");
-	assert_sight(1, 1 << 20, "job");
+	assert_reading(1, 1 << 20, "job");
 }
 END_TEST
 
 START_TEST(without_an_attempt_there_are_no_kills)
 {
-	oom_read(oom, &sight);
-	ck_assert_int_eq(sight.kills, 0);
-	oom_read(NULL, &sight);
-	ck_assert_int_eq(sight.kills, 0);
+	oom_read(oom, &reading);
+	ck_assert_int_eq(reading.kills, 0);
 }
 END_TEST
 
 START_TEST(a_group_without_counters_is_no_error)
 {
 	oom_begin(oom);
-	oom_read(oom, &sight);
-	ck_assert_int_eq(sight.kills, 0);
+	oom_read(oom, &reading);
+	ck_assert_int_eq(reading.kills, 0);
 }
 END_TEST
 
