@@ -4,8 +4,26 @@
 #include "common/text/json.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { VERDICT_TIMEOUT = 124, VERDICT_TROUBLE = 125 };
+
+const struct verdict_result *verdict_result(const char *name)
+{
+	static const struct verdict_result results[] = {
+		{ "succeeded", GROUP_EV_DONE },
+		{ "failed", GROUP_EV_FAIL },
+		{ "agent_lost", GROUP_EV_FAIL },
+		{ "stopped", GROUP_EV_STOP },
+		{ "timeout", GROUP_EV_TIMEOUT },
+		{ "preempted", GROUP_EV_PREEMPT },
+	};
+
+	for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++)
+		if (!strcmp(results[i].name, name))
+			return &results[i];
+	return NULL;
+}
 
 static const char *verdict_what(const json_t *cause)
 {

@@ -34,6 +34,15 @@ struct verdict {
 	char message[VERDICT_TEXT_MAX];
 };
 
+/* A result by its name, and the event that takes a group to the state of that result. */
+struct verdict_result {
+	const char *name;
+	enum group_event event;
+};
+
+/* NULL: there is no such result. */
+const struct verdict_result *verdict_result(const char *name);
+
 struct verdict verdict_of(const struct verdict_facts *f);
 
 /* The reason of a failed run: "worker:1: exit code 3; all 3 restarts are used". */

@@ -317,7 +317,7 @@ static void end_run_report(struct supervisor *sv)
 		strcmp(sv->end.result, "preempted"))
 		return;
 	/* One report for all hosts. */
-	if (sv->verdict_given ? !sv->reports : sv->seat && sv->seat->seat.group_rank != 0)
+	if (sv->verdict_given ? !sv->reports : sv->seat && sv->seat->group_rank != 0)
 		return;
 	/* A command that could not be executed has no failures beyond the message. */
 	if (!json_array_size(failures) ||

@@ -83,12 +83,14 @@ struct supervisor {
 	size_t n_queue;
 	bool draining;
 
-	struct supervisor_seat *seat; /* in a group of several hosts (seat.c); NULL: no seat yet */
+	struct seat *seat; /* in a group of several hosts (seat.c), owned; NULL: no seat yet */
 	struct worker *workers;
 	int n_workers;
-	int *replicas; /* per role; Scale changes them */
-	int attempt;   /* -1 before the first */
-	int agents;    /* number of agents of this run before this one */
+	int *replicas;	   /* per role; Scale changes them */
+	int attempt;	   /* -1 before the first */
+	int agents;	   /* number of agents of this run before this one */
+	char *master_addr; /* the group's (seat.c), owned; NULL: the specification's, or this host's
+			    */
 	int master_port;
 	struct port port;	   /* the claim on master_port */
 	struct tfconfig *tfconfig; /* ports of TF_CONFIG, NULL: none */
@@ -185,10 +187,6 @@ json_t *worker_list_save_stopped(const struct supervisor *sv);
 void worker_list_free_roster(struct supervisor *sv);
 
 /* seat.c */
-struct supervisor_seat {
-	struct seat seat; /* roles are owned */
-	char *master_addr;
-};
 void seat_free(struct supervisor *sv);
 /* Sets the job's verdict to the group's. Returns false where there is none. */
 bool seat_set_verdict(struct supervisor *sv);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/policy/verdict.h"
 #include "agent/process/last_error.h"
 #include "agent/supervise/feature.h"
 #include "agent/supervise/private.h"
@@ -46,18 +47,6 @@ void recover_note(struct supervisor *sv, const json_t *event)
 	}
 }
 
-/* The static text of a verdict's result, or NULL. */
-static const char *recover_result(const char *text)
-{
-	static const char *const results[] = { "succeeded", "failed", "stopped", "timeout",
-		"agent_lost", "preempted" };
-
-	for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++)
-		if (!strcmp(results[i], text))
-			return results[i];
-	return NULL;
-}
-
 static void recover_verdict(struct supervisor *sv, const char *result)
 {
 	json_t *root = json_get_object(sv->past_verdict, "root_cause");
@@ -76,15 +65,12 @@ static enum group_event recover_end(struct supervisor *sv)
 	static const enum group_event ends[] = { GROUP_EV_DONE, GROUP_EV_FAIL, GROUP_EV_STOP,
 		GROUP_EV_TIMEOUT, GROUP_EV_PREEMPT };
 	const char *by = json_get_string(sv->past_state, "by", "");
-	const char *result = recover_result(json_get_string(sv->past_verdict, "result", ""));
+	const struct verdict_result *result =
+		verdict_result(json_get_string(sv->past_verdict, "result", ""));
 
 	if (result) {
-		recover_verdict(sv, result);
-		if (!strcmp(result, "succeeded"))
-			return GROUP_EV_DONE;
-		if (!strcmp(result, "preempted"))
-			return GROUP_EV_PREEMPT;
-		return strcmp(result, "stopped") ? GROUP_EV_FAIL : GROUP_EV_STOP;
+		recover_verdict(sv, result->name);
+		return result->event;
 	}
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
 		if (!strcmp(by, group_event_name(ends[i])))

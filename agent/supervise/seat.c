@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/policy/verdict.h"
 #include "agent/supervise/feature.h"
 #include "agent/supervise/private.h"
 #include "agent/supervise/tfconfig.h"
@@ -15,24 +16,19 @@
  * core, for the workers of this host.
  */
 
-static void seat_done(struct supervisor_seat *s)
-{
-	if (!s)
-		return;
-	free((void *)s->seat.roles);
-	free(s->master_addr);
-	free(s);
-}
-
 void seat_free(struct supervisor *sv)
 {
-	seat_done(sv->seat);
+	if (sv->seat)
+		free((void *)sv->seat->roles);
+	free(sv->seat);
+	free(sv->master_addr);
 	sv->seat = NULL;
+	sv->master_addr = NULL;
 }
 
-static struct supervisor_seat *seat_copy(const struct supervisor *sv, const struct seat *seat)
+static struct seat *seat_copy(const struct supervisor *sv, const struct seat *seat)
 {
-	struct supervisor_seat *s = calloc(1, sizeof(*s));
+	struct seat *s = malloc(sizeof(*s));
 	size_t n = sv->spec->n_roles;
 	struct seat_role *roles = calloc(n, sizeof(*roles));
 
@@ -42,9 +38,9 @@ static struct supervisor_seat *seat_copy(const struct supervisor *sv, const stru
 		return NULL;
 	}
 	memcpy(roles, seat->roles, n * sizeof(*roles));
-	s->seat = *seat;
-	s->seat.roles = roles;
-	s->seat.starts = NULL;
+	*s = *seat;
+	s->roles = roles;
+	s->starts = NULL;
 	return s;
 }
 
@@ -62,7 +58,7 @@ static void seat_count_starts(struct supervisor *sv, const struct seat *seat)
 
 int supervisor_prepare(struct supervisor *sv, const struct seat *seat, struct error *err)
 {
-	struct supervisor_seat *s = seat_copy(sv, seat);
+	struct seat *s = seat_copy(sv, seat);
 	int r;
 
 	if (!s)
@@ -90,8 +86,8 @@ int supervisor_launch(struct supervisor *sv, const char *master_addr, int master
 		free(addr);
 		return r;
 	}
-	free(sv->seat->master_addr);
-	sv->seat->master_addr = addr;
+	free(sv->master_addr);
+	sv->master_addr = addr;
 	sv->master_port = master_port;
 	supervisor_post(sv, GROUP_EV_READY);
 	return 0;
@@ -112,37 +108,23 @@ void supervisor_halt(struct supervisor *sv, const char *cause, int64_t timeout_m
 		stop_group_kill(sv);
 }
 
-static const struct {
-	const char *result;
-	enum group_event event;
-} seat_verdicts[] = {
-	{ "succeeded", GROUP_EV_DONE },
-	{ "failed", GROUP_EV_FAIL },
-	{ "agent_lost", GROUP_EV_FAIL },
-	{ "stopped", GROUP_EV_STOP },
-	{ "timeout", GROUP_EV_TIMEOUT },
-	{ "preempted", GROUP_EV_PREEMPT },
-};
-
-static size_t seat_verdict(const json_t *verdict)
+static const struct verdict_result *seat_verdict_result(const json_t *verdict)
 {
-	const char *result = json_get_string(verdict, "result", "");
-	size_t n = sizeof(seat_verdicts) / sizeof(seat_verdicts[0]), i = 0;
+	const struct verdict_result *r = verdict_result(json_get_string(verdict, "result", ""));
 
-	while (i < n && strcmp(seat_verdicts[i].result, result))
-		i++;
-	return i < n ? i : 1;
+	return r ? r : verdict_result("failed");
 }
 
 void supervisor_take_verdict(struct supervisor *sv, const json_t *verdict, bool report)
 {
-	size_t i = seat_verdict(verdict);
+	enum group_event event = seat_verdict_result(verdict)->event;
+	bool success = event == GROUP_EV_DONE;
 
 	json_decref(sv->verdict_given);
 	sv->verdict_given = json_deep_copy(verdict);
 	sv->reports = report;
-	supervisor_set_reason(sv, "%s", i ? json_get_string(verdict, "message", "") : "");
-	supervisor_post(sv, seat_verdicts[i].event);
+	supervisor_set_reason(sv, "%s", success ? "" : json_get_string(verdict, "message", ""));
+	supervisor_post(sv, event);
 }
 
 bool seat_set_verdict(struct supervisor *sv)
@@ -151,7 +133,7 @@ bool seat_set_verdict(struct supervisor *sv)
 
 	if (!verdict)
 		return false;
-	sv->end.result = seat_verdicts[seat_verdict(verdict)].result;
+	sv->end.result = seat_verdict_result(verdict)->name;
 	sv->end.exit_status = (int)json_get_int(verdict, "exit_status", 1);
 	snprintf(sv->end.message, sizeof(sv->end.message), "%s",
 		json_get_string(verdict, "message", ""));

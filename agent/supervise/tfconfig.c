@@ -155,7 +155,7 @@ json_t *supervisor_addresses(const struct supervisor *sv, const char *host)
 			json_t *one = json_object();
 
 			json_put(one, "role", json_string(sv->spec->roles[i].name));
-			json_put_int(one, "index", sv->seat->seat.roles[i].first_index + k);
+			json_put_int(one, "index", sv->seat->roles[i].first_index + k);
 			json_put(one, "address", tfconfig_address(host, &c->roles[i].ports[k]));
 			json_add(list, one);
 		}
@@ -181,7 +181,7 @@ static json_t *tfconfig_no_addresses(const struct supervisor *sv)
 	for (size_t i = 0; i < sv->spec->n_roles; i++) {
 		json_t *list = sv->spec->roles[i].evaluator ? NULL : json_array();
 
-		for (int k = 0; list && k < sv->seat->seat.roles[i].role_size; k++)
+		for (int k = 0; list && k < sv->seat->roles[i].role_size; k++)
 			json_add(list, json_null());
 		if (list)
 			json_put(cluster, sv->spec->roles[i].name, list);

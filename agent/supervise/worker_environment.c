@@ -54,8 +54,8 @@ static int environ_world(const struct supervisor *sv, const struct worker *w)
 
 static const char *environ_master_addr(const struct supervisor *sv)
 {
-	if (sv->seat && sv->seat->master_addr)
-		return sv->seat->master_addr;
+	if (sv->master_addr)
+		return sv->master_addr;
 	return sv->spec->rendezvous.master_addr ? sv->spec->rendezvous.master_addr : "127.0.0.1";
 }
 
@@ -64,7 +64,7 @@ static int environ_torch(const struct supervisor *sv, const struct worker *w, st
 	const struct spec_rendezvous *rdzv = &sv->spec->rendezvous;
 	bool virtual = sv->spec->virtual_local_rank;
 	int max = spec_restart_of(sv->spec, w->role)->max;
-	const struct seat *seat = sv->seat ? &sv->seat->seat : NULL;
+	const struct seat *seat = sv->seat;
 	int world = environ_world(sv, w);
 	const struct {
 		const char *name;

@@ -136,7 +136,7 @@ static void worker_list_seat(struct worker *w, const struct seat_role *seat, int
 
 int worker_list_make(struct supervisor *sv, struct error *err)
 {
-	const struct seat_role *seats = sv->seat ? sv->seat->seat.roles : NULL;
+	const struct seat_role *seats = sv->seat ? sv->seat->roles : NULL;
 	struct worker *old = sv->workers, *new;
 	int n = 0, n_old = sv->n_workers, place = 0, r = 0;
 
