@@ -13,7 +13,7 @@ struct cooldown {
 	int n;
 };
 
-/* The program failed. Returns how long to wait; ret_over: the host cools down, and all failures so
- * far are forgotten. */
+/* The program failed. Returns how many milliseconds to wait; ret_over: the host cools down, and all
+ * failures so far are forgotten. */
 uint64_t cooldown_failed(
 	struct cooldown *c, const struct spec_health *h, uint64_t now_ms, bool *ret_over);

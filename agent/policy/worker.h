@@ -54,17 +54,18 @@ enum { WORKER_REASON_MAX = 160 };
 struct worker {
 	const struct spec_role *role;
 	int index; /* within the role */
-	/* In the group; among the group's workers on this host (its log directory); in the
-	 * supervisor's list. They are equal while the group has one host. */
-	int rank, local_rank, place;
-	int role_rank, role_world;
+	/* The next three are equal while the group has one host. */
+	int rank;	/* within the group */
+	int local_rank; /* among the group's workers on this host; names its log directory */
+	int place;	/* in the supervisor's list */
+	int role_rank, role_world; /* ROLE_RANK and ROLE_WORLD_SIZE */
 	enum worker_state state;
 	char *reason;	/* owned, NULL: none */
 	pid_t pid;	/* 0 when there is no process */
 	pid_t exit_pid; /* of the process that ended */
 	struct worker_exit exit;
-	int64_t started_us,
-		ended_us; /* real time, 0: not yet; the start is before its process exists */
+	int64_t started_us;	       /* real time, just before its process is made; 0: not yet */
+	int64_t ended_us;	       /* real time; 0: not yet */
 	uint64_t started_ms, ended_ms; /* monotonic */
 	int64_t stop_us;	       /* when the agent first signalled it to end, 0: never */
 	int stop_signal;	       /* that the agent sent first to end it, 0: none */

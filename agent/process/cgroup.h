@@ -42,8 +42,8 @@ void cgroup_begin(struct cgroup *c, int attempt);
  * shuts down in a container. Returns 0, or a negative errno: there is no leaf from now on. */
 int cgroup_make_again(struct cgroup *c);
 
-/* True, once, after cgroup_make_again() had to make the whole group again: limits no longer hold.
- */
+/* Whether cgroup_make_again() had to make the whole group again, so that no limit holds. Returns
+ * true once for each time. */
 bool cgroup_limits_lost(struct cgroup *c);
 
 /* Descriptor of the attempt's leaf, for starting processes in it; borrowed. -1 where there is none.

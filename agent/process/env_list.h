@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A worker's environment: a list of "NAME=value". A later entry replaces an earlier one of that
+/* A worker's environment: a list of "NAME=value". A later entry replaces an earlier one of the same
  * name. */
 
 #include "common/base/cleanup.h"

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * NVIDIA's management library, loaded at run time: how much memory of a GPU is in use, and by whom,
- * and how busy it is. Its calls may block for as long as a GPU is sick, so only a process that may
- * be killed makes them (agent/resources/gpu_memory.h).
+ * NVIDIA's management library, loaded at run time: how much memory of a GPU is in use, and by which
+ * processes, and how busy it is. Its calls may block for as long as a GPU is sick, so only a
+ * process that may be killed makes them (agent/resources/gpu_memory.h).
  */
 
 #include "common/base/cleanup.h"

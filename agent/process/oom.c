@@ -29,7 +29,7 @@ struct oom {
 	struct oom_level levels[OOM_LEVELS]; /* the lowest first */
 	size_t n_levels;
 	bool begun;
-	int64_t kills; /* when the attempt began, and those taken since */
+	int64_t kills; /* when the attempt began, and those explained since */
 };
 
 /* The number in dir/file: after key, or, without key, the first. -1: there is none. */

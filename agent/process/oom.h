@@ -17,7 +17,7 @@ struct oom;
 
 /* The counters at this moment. */
 struct oom_reading {
-	int64_t kills;	 /* since oom_begin(), less those taken; 0: nothing below is set */
+	int64_t kills;	 /* since oom_begin(), less those explained; 0: nothing below is set */
 	bool sure;	 /* they hit the job's control group; else any process of the host */
 	int64_t limit;	 /* bytes: the limit that was reached; -1: the host had no memory left */
 	char group[128]; /* the control group that has this limit; "" without limit */
@@ -31,8 +31,8 @@ DEFINE_CLEANUP(struct oom *, oom_free)
 /* Forgets all kills so far. */
 void oom_begin(struct oom *o);
 
-/* Before the first oom_begin() there are no kills. */
+/* Reads the counters. Before the first oom_begin() there are no kills. */
 void oom_read(const struct oom *o, struct oom_reading *ret);
 
-/* n kills are explained. */
+/* n kills are explained: oom_read() counts them no more. */
 void oom_explained(struct oom *o, int64_t n);

@@ -147,7 +147,8 @@ static int launch_stdin(const struct supervisor *sv)
 	return sv->opt.foreground ? -1 : open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* Makes the workers' cgroup again if somebody has removed it while it was empty. */
+/* Starts a process. Makes the workers' cgroup again if another program has removed it while it was
+ * empty. */
 static int launch_spawn(struct supervisor *sv, struct spawn_request *req, pid_t *ret_pid,
 	enum spawn_stage *ret_stage)
 {
@@ -301,7 +302,7 @@ static void launch_give_up(struct supervisor *sv, int failed)
 	apply_decisions(sv);
 }
 
-/* Finds a worker for which there is no device, before any worker runs. Returns its place, or -1. */
+/* Before any worker runs: finds a worker for which there is no device. Returns its place, or -1. */
 static int launch_check_devices(struct supervisor *sv)
 {
 	const struct spec_devices *devices = &sv->spec->resources.devices;

@@ -36,11 +36,11 @@ struct orphan_pids {
 	size_t n;
 };
 
-static void orphans_fini(struct orphan_scan *c)
+static void orphans_scan_fini(struct orphan_scan *scan)
 {
-	free(c->procs);
-	free(c->owners);
-	*c = (struct orphan_scan){ 0 };
+	free(scan->procs);
+	free(scan->owners);
+	*scan = (struct orphan_scan){ 0 };
 }
 
 static int orphans_compare(const void *pa, const void *pb)
@@ -72,7 +72,7 @@ static int orphans_pids(struct supervisor *sv, struct orphan_pids *ret)
 	return 0;
 }
 
-static int orphans_find(const struct orphan_pids *pids, pid_t pid)
+static int orphans_by_pid(const struct orphan_pids *pids, pid_t pid)
 {
 	struct orphan_pid key = { .pid = pid }, *found;
 
@@ -80,7 +80,8 @@ static int orphans_find(const struct orphan_pids *pids, pid_t pid)
 	return found ? found->owner : OWNER_NONE;
 }
 
-static int orphans_environ(struct supervisor *sv, pid_t pid)
+/* The worker that the environment of a process names. */
+static int orphans_by_environment(struct supervisor *sv, pid_t pid)
 {
 	char role[ORPHANS_NAME], index[16];
 	const struct worker *w;
@@ -99,41 +100,44 @@ static int orphans_environ(struct supervisor *sv, pid_t pid)
 static int orphans_owner(
 	struct supervisor *sv, const struct orphan_pids *pids, const struct proc_stat *p)
 {
-	int owner = orphans_find(pids, p->pid);
+	int owner = orphans_by_pid(pids, p->pid);
 
 	if (owner == OWNER_NONE)
-		owner = orphans_find(pids, p->session);
+		owner = orphans_by_pid(pids, p->session);
 	if (owner == OWNER_NONE)
-		owner = orphans_find(pids, p->pgrp);
-	return owner == OWNER_NONE && !proc_stat_dead(p) ? orphans_environ(sv, p->pid) : owner;
+		owner = orphans_by_pid(pids, p->pgrp);
+	return owner == OWNER_NONE && !proc_stat_dead(p) ? orphans_by_environment(sv, p->pid)
+							 : owner;
 }
 
-static int orphans_take(struct supervisor *sv, struct orphan_scan *ret)
+static int orphans_scan(struct supervisor *sv, struct orphan_scan *ret)
 {
-	_cleanup_(orphans_fini) struct orphan_scan c = { 0 };
+	_cleanup_(orphans_scan_fini) struct orphan_scan scan = { 0 };
 	struct orphan_pids pids;
-	int r = proc_stat_all(&c.procs, &c.n);
+	int r = proc_stat_all(&scan.procs, &scan.n);
 
 	if (r < 0)
 		return r;
-	c.n = proc_keep_descendants(c.procs, c.n, getpid());
-	c.owners = calloc(c.n + 1, sizeof(*c.owners));
-	if (!c.owners || orphans_pids(sv, &pids) < 0)
+	scan.n = proc_keep_descendants(scan.procs, scan.n, getpid());
+	scan.owners = calloc(scan.n + 1, sizeof(*scan.owners));
+	if (!scan.owners || orphans_pids(sv, &pids) < 0)
 		return -ENOMEM;
 	/* Parents come before their children in the list. */
-	for (size_t i = 0; i < c.n; i++) {
+	for (size_t i = 0; i < scan.n; i++) {
 		int owner = OWNER_NONE;
 
-		for (size_t k = 0; k < i && owner == OWNER_NONE && c.procs[i].ppid != getpid(); k++)
-			if (c.procs[k].pid == c.procs[i].ppid && c.owners[k] != OWNER_UNSURE)
-				owner = c.owners[k];
+		for (size_t k = 0; k < i && owner == OWNER_NONE && scan.procs[i].ppid != getpid();
+			k++)
+			if (scan.procs[k].pid == scan.procs[i].ppid &&
+				scan.owners[k] != OWNER_UNSURE)
+				owner = scan.owners[k];
 		if (owner == OWNER_NONE)
-			owner = orphans_owner(sv, &pids, &c.procs[i]);
-		c.owners[i] = owner;
+			owner = orphans_owner(sv, &pids, &scan.procs[i]);
+		scan.owners[i] = owner;
 	}
 	free(pids.items);
-	*ret = c;
-	c = (struct orphan_scan){ 0 };
+	*ret = scan;
+	scan = (struct orphan_scan){ 0 };
 	return 0;
 }
 
@@ -146,30 +150,30 @@ void orphans_begin(struct supervisor *sv)
 void orphans_end(struct supervisor *sv)
 {
 	if (sv->orphan_scan)
-		orphans_fini(sv->orphan_scan);
+		orphans_scan_fini(sv->orphan_scan);
 	free(sv->orphan_scan);
 	sv->orphan_scan = NULL;
 }
 
 int orphans_signal(struct supervisor *sv, const struct worker *w, int signo, bool *ret_unsure)
 {
-	_cleanup_(orphans_fini) struct orphan_scan own = { 0 };
-	struct orphan_scan *c = sv->orphan_scan ? sv->orphan_scan : &own;
+	_cleanup_(orphans_scan_fini) struct orphan_scan own = { 0 };
+	struct orphan_scan *scan = sv->orphan_scan ? sv->orphan_scan : &own;
 	int found = 0;
-	int r = c->procs ? 0 : orphans_take(sv, c);
+	int r = scan->procs ? 0 : orphans_scan(sv, scan);
 
 	*ret_unsure = false;
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < c->n; i++) {
-		if (proc_stat_dead(&c->procs[i]))
+	for (size_t i = 0; i < scan->n; i++) {
+		if (proc_stat_dead(&scan->procs[i]))
 			continue;
-		*ret_unsure |= c->owners[i] == OWNER_UNSURE;
-		if (c->owners[i] != w->place)
+		*ret_unsure |= scan->owners[i] == OWNER_UNSURE;
+		if (scan->owners[i] != w->place)
 			continue;
 		found++;
 		if (signo)
-			(void)proc_kill(&c->procs[i], signo);
+			(void)proc_kill(&scan->procs[i], signo);
 	}
 	return found;
 }

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 /*
- * Names a worker's end for what it was where the kernel killed the worker, or other processes of
- * the job, for want of memory.
+ * Adds to a worker's end that the kernel killed the worker, or other processes of the job, for want
+ * of memory.
  */
 
 /* Whether limit is resources.memory_max, of which the kernel drops parts of a page. */
@@ -71,7 +71,7 @@ static void oom_worker_killed(
 		"%s (pid %d): killed by the kernel: %s", worker_name(w), (int)w->pid, why);
 }
 
-/* w did not stand the loss of a process that it had started, or it is another worker's. */
+/* The kernel killed a process that w or another worker had started, and w failed after that. */
 static void oom_process_killed(
 	struct supervisor *sv, struct worker *w, const struct oom_reading *s, const char *why)
 {

@@ -20,7 +20,7 @@
  *   worker_requests.c     an operator's requests about single workers: start, add, stop
  *   worker_list.c         makes the list of workers of each attempt
  *   worker_selector.c     which workers "worker:0,2-3" means
- *   signals.c             what a signal to the agent means; suspend.c Ctrl-Z
+ *   signals.c             what a signal to the agent means; suspend.c: Ctrl-Z
  *   recover.c             how an agent continues the job of an agent that was lost
  *   event_log.c           events.jsonl
  *   record.c              state.json, verdict.json and job.json; state_file.c writes them
@@ -284,7 +284,7 @@ _must_check_ int signals_init(struct supervisor *sv, struct error *err);
 /* Whether stop.forward names signo. */
 bool signals_forwarded(const struct supervisor *sv, int signo);
 
-/* suspend.c: Ctrl-Z. Stops all processes of the job and the guard; returns when the shell has
+/* suspend.c, for Ctrl-Z. Stops all processes of the job and the guard; returns when the shell has
  * continued the guard. Timers do not count the time between. */
 void suspend_job(struct supervisor *sv);
 

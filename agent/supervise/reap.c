@@ -12,8 +12,8 @@
 
 enum { REAP_BATCH = 128 };
 
-/* Whether the agent ended it: a worker may also fail by itself while all are being stopped. */
-static const char *reap_by(const struct worker *w)
+/* For people: whether the agent ended it. A worker may also fail by itself during a stop. */
+static const char *reap_stopped_text(const struct worker *w)
 {
 	if (!w->stop_signal)
 		return "";
@@ -31,10 +31,10 @@ static void reap_obituary(struct supervisor *sv, struct worker *w)
 
 	FEATURES_CALL(sv, describe_end, sv, w, data);
 	log_msg(bad && !w->stop_us ? LOG_WARNING : LOG_INFO, "%s (pid %d): %s after %.3f s%s",
-		worker_name(w), (int)w->exit_pid, w->exit.text, seconds, reap_by(w));
+		worker_name(w), (int)w->exit_pid, w->exit.text, seconds, reap_stopped_text(w));
 	events_add(sv->events, "worker-ended", sv->attempt, w->rank, data,
 		"%s (pid %d): %s after %.3f s%s", worker_name(w), (int)w->exit_pid, w->exit.text,
-		seconds, reap_by(w));
+		seconds, reap_stopped_text(w));
 }
 
 /* The state after its end. An operator's request counts most, then a failure that the worker or the

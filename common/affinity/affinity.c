@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Among which the CPUs are divided: the GPUs of the host, then the workers without one. */
+/* Claimants are the GPUs of the host, then the workers without one. */
 struct affinity {
 	const struct host_map *map;
 	enum spec_affinity how;
-	int *nodes; /* of each of them */
+	int *nodes; /* NUMA node of each claimant */
 	size_t n;
 };
 
@@ -134,16 +134,16 @@ static void affinity_add_parts(const struct affinity *a, int node,
 }
 
 static int affinity_add_share(
-	const struct affinity *a, size_t claim, struct cpus *c, struct error *err)
+	const struct affinity *a, size_t claimant, struct cpus *c, struct error *err)
 {
-	int node = a->nodes[claim];
+	int node = a->nodes[claimant];
 	size_t n, place = 0, of = 0, each, more;
 	_cleanup_free_ struct affinity_part *parts = affinity_parts(a, node, &n);
 
 	if (!parts)
 		return error_set(err, -ENOMEM, "out of memory");
 	for (size_t i = 0; i < a->n; i++) {
-		place += i < claim && a->nodes[i] == node;
+		place += i < claimant && a->nodes[i] == node;
 		of += a->nodes[i] == node;
 	}
 	if (a->how == SPEC_AFFINITY_CORE_COMPLEX) {
@@ -162,22 +162,23 @@ static int affinity_add_share(
 	return 0;
 }
 
-/* Adds the CPUs of one of those among which they are divided. */
-static int affinity_add(const struct affinity *a, size_t claim, struct cpus *c, struct error *err)
+/* Adds the CPUs of one claimant. */
+static int affinity_add(
+	const struct affinity *a, size_t claimant, struct cpus *c, struct error *err)
 {
-	int node = a->nodes[claim];
+	int node = a->nodes[claimant];
 	const struct host_map *m = a->map;
 	const struct host_cpu *first = affinity_first(m, node), *other;
 
 	if (node < 0)
-		return error_set(err, -ERANGE, "the NUMA node of GPU %zu (%s) is not known", claim,
-			m->gpus[claim].address);
+		return error_set(err, -ERANGE, "the NUMA node of GPU %zu (%s) is not known",
+			claimant, m->gpus[claimant].address);
 	if (!first)
 		return error_set(err, -ERANGE,
 			"NUMA node %d, on which GPU %zu (%s) is, has no CPU that this job may use",
-			node, claim, m->gpus[claim].address);
+			node, claimant, m->gpus[claimant].address);
 	if (a->how == SPEC_AFFINITY_EXCLUSIVE || a->how == SPEC_AFFINITY_CORE_COMPLEX)
-		return affinity_add_share(a, claim, c, err);
+		return affinity_add_share(a, claimant, c, err);
 	for (size_t i = 0; i < m->n_cpus; i++) {
 		other = a->how == SPEC_AFFINITY_SOCKET ? affinity_first(m, m->cpus[i].node) : NULL;
 		if (other ? other->package == first->package : m->cpus[i].node == node)

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The CPUs of this host that may be used, and where they are: in which NUMA node and package, which
- * of them are one core, or share the largest cache. And the GPUs, in the order of their PCI
- * addresses, which is that of nvidia-smi: those of NVIDIA's driver, else of AMD's.
+ * The CPUs of this host that may be used: their NUMA nodes and packages, and which of them are one
+ * core or share the largest cache. And the GPUs of NVIDIA's driver, else of AMD's, in the order of
+ * their PCI addresses, as nvidia-smi has them.
  */
 
 #include "common/affinity/cpus.h"
@@ -13,8 +13,9 @@
 
 struct host_cpu {
 	int cpu, node, package;
-	int core, complex; /* the lowest CPU, perhaps none that may be used, of its core; of those
-			      that share its largest cache */
+	/* Both are named by their lowest CPU, which may be one that may not be used. */
+	int core;
+	int complex; /* the CPUs that share its largest cache */
 };
 
 enum { HOST_GPU_ADDRESS = 24, HOST_GPU_UUID = 64 };
@@ -37,6 +38,6 @@ _must_check_ int host_map_read(const char *root, const struct cpus *allowed, str
 struct host_map *host_map_free(struct host_map *m);
 DEFINE_CLEANUP(struct host_map *, host_map_free)
 
-/* The place in gpus of one that a variable such as CUDA_VISIBLE_DEVICES names: by its number, or by
- * its UUID or the beginning of that. len: of id. -1: there is none. */
+/* The place in gpus of the GPU that id, of len bytes, names in a variable such as
+ * CUDA_VISIBLE_DEVICES: by its number, its UUID or the beginning of that. -1: there is none. */
 int host_map_find_gpu(const struct host_map *m, const char *id, size_t len);

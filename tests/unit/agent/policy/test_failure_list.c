@@ -142,7 +142,7 @@ START_TEST(the_last_failure_is_what_ended_the_attempt_and_an_error_first)
 }
 END_TEST
 
-START_TEST(of_those_that_were_made_good_the_newest_counts_and_an_error_first)
+START_TEST(of_failures_with_a_restart_the_newest_counts_and_an_error_first)
 {
 	json_t *newest, *reported;
 
@@ -167,7 +167,7 @@ int main(void)
 	tcase_add_test(t, a_cut_keeps_the_first_in_order);
 	tcase_add_test(t, the_verdicts_cause_is_put_first);
 	tcase_add_test(t, the_last_failure_is_what_ended_the_attempt_and_an_error_first);
-	tcase_add_test(t, of_those_that_were_made_good_the_newest_counts_and_an_error_first);
+	tcase_add_test(t, of_failures_with_a_restart_the_newest_counts_and_an_error_first);
 	suite_add_tcase(s, t);
 	return suite_run(s);
 }

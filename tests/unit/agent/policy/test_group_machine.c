@@ -230,7 +230,7 @@ START_TEST(a_preemption_overtakes_a_restart_and_no_other_end)
 }
 END_TEST
 
-START_TEST(a_whole_life_with_a_restart)
+START_TEST(a_group_can_restart_and_then_succeed)
 {
 	static const struct {
 		enum group_event event;
@@ -331,7 +331,7 @@ int main(void)
 	tcase_add_test(t, a_stop_leads_to_the_end_from_every_state);
 	tcase_add_test(t, a_verdict_that_is_reached_is_not_overtaken_by_a_stop);
 	tcase_add_test(t, a_preemption_overtakes_a_restart_and_no_other_end);
-	tcase_add_test(t, a_whole_life_with_a_restart);
+	tcase_add_test(t, a_group_can_restart_and_then_succeed);
 	tcase_add_test(t, random_walks_stay_consistent_and_reach_every_state);
 	tcase_add_test(t, states_and_events_have_names_of_their_own);
 	suite_add_tcase(s, t);

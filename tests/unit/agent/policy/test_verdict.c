@@ -140,7 +140,7 @@ START_TEST(a_success_has_no_cause)
 }
 END_TEST
 
-START_TEST(a_preempted_run_tells_what_failed_beside_the_notice)
+START_TEST(a_preempted_run_names_what_failed_beside_the_notice)
 {
 	facts.group.state = GROUP_PREEMPTED;
 	is("preempted", 42, NULL, "the reason");
@@ -157,7 +157,7 @@ START_TEST(a_lost_agent_is_its_own_result)
 }
 END_TEST
 
-START_TEST(long_texts_fit)
+START_TEST(long_texts_are_cut_to_fit_the_message)
 {
 	char text[2000];
 
@@ -191,9 +191,9 @@ int main(void)
 	tcase_add_test(t, an_error_that_no_restart_had_answered_outranks_the_limit);
 	tcase_add_test(t, a_stop_is_the_reason_whatever_failed);
 	tcase_add_test(t, a_success_has_no_cause);
-	tcase_add_test(t, a_preempted_run_tells_what_failed_beside_the_notice);
+	tcase_add_test(t, a_preempted_run_names_what_failed_beside_the_notice);
 	tcase_add_test(t, a_lost_agent_is_its_own_result);
-	tcase_add_test(t, long_texts_fit);
+	tcase_add_test(t, long_texts_are_cut_to_fit_the_message);
 	suite_add_tcase(s, t);
 	return suite_run(s);
 }

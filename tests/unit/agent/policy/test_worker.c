@@ -60,7 +60,7 @@ START_TEST(a_state_has_its_reason_until_the_next_state)
 }
 END_TEST
 
-START_TEST(it_is_called_by_its_role_and_index)
+START_TEST(a_worker_is_named_by_its_role_and_index)
 {
 	ck_assert_str_eq(worker_name(&worker), "trainer:2");
 	worker.rank = 2;
@@ -246,7 +246,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_new_worker_waits_and_has_no_process);
 	tcase_add_test(t, a_state_has_its_reason_until_the_next_state);
-	tcase_add_test(t, it_is_called_by_its_role_and_index);
+	tcase_add_test(t, a_worker_is_named_by_its_role_and_index);
 	tcase_add_test(t, an_exit_code_is_kept_and_named);
 	tcase_add_test(t, a_signal_is_kept_and_named);
 	tcase_add_test(t, a_note_is_the_end_of_the_text_of_an_exit);

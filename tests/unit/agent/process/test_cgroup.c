@@ -121,7 +121,7 @@ START_TEST(without_a_cgroup_every_call_is_harmless)
 }
 END_TEST
 
-START_TEST(it_can_be_switched_off)
+START_TEST(elastic_cgroup_off_means_no_cgroup)
 {
 	struct cgroup *none = (struct cgroup *)1;
 
@@ -189,7 +189,7 @@ START_TEST(a_host_without_cgroup_v2_gets_none)
 }
 END_TEST
 
-START_TEST(it_is_a_directory_of_the_run_that_vanishes_with_it)
+START_TEST(the_cgroup_bears_the_name_of_the_run_and_is_removed_with_it)
 {
 	char dir[512], expected[64];
 	struct stat st;
@@ -225,7 +225,7 @@ START_TEST(each_attempt_has_a_leaf_of_its_own)
 }
 END_TEST
 
-START_TEST(a_worker_is_born_into_it)
+START_TEST(a_worker_starts_inside_the_cgroup)
 {
 	char path[64], text[1024], expected[80];
 	pid_t pid;
@@ -333,7 +333,7 @@ static bool has_controller(const char *name)
 	return false;
 }
 
-START_TEST(a_limit_is_set_or_named)
+START_TEST(a_limit_is_set_or_the_error_names_it)
 {
 	struct spec_resources res = {
 		.memory_max = SPEC_UNSET, .cpu_weight = SPEC_UNSET, .tasks_max = 50
@@ -371,7 +371,7 @@ START_TEST(the_first_limit_that_does_not_hold_is_named)
 }
 END_TEST
 
-START_TEST(it_counts_what_its_processes_have_used)
+START_TEST(usage_has_memory_and_cpu_time_of_its_processes)
 {
 	int64_t memory, cpu;
 	int end;
@@ -393,15 +393,15 @@ END_TEST
 
 static void add_writable(TCase *t)
 {
-	tcase_add_test(t, it_is_a_directory_of_the_run_that_vanishes_with_it);
+	tcase_add_test(t, the_cgroup_bears_the_name_of_the_run_and_is_removed_with_it);
 	tcase_add_test(t, each_attempt_has_a_leaf_of_its_own);
-	tcase_add_test(t, a_worker_is_born_into_it);
+	tcase_add_test(t, a_worker_starts_inside_the_cgroup);
 	tcase_add_test(t, a_kill_reaches_all_that_a_worker_started);
 	tcase_add_test(t, after_a_kill_the_next_attempt_lives);
 	tcase_add_test(t, a_guard_that_has_let_go_of_it_takes_it_again);
 	tcase_add_test(t, the_next_agent_takes_over_what_the_last_one_left);
-	tcase_add_test(t, it_counts_what_its_processes_have_used);
-	tcase_add_test(t, a_limit_is_set_or_named);
+	tcase_add_test(t, usage_has_memory_and_cpu_time_of_its_processes);
+	tcase_add_test(t, a_limit_is_set_or_the_error_names_it);
 	tcase_add_test(t, the_first_limit_that_does_not_hold_is_named);
 }
 
@@ -417,7 +417,7 @@ int main(void)
 	group = cgroup_free(group);
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, without_a_cgroup_every_call_is_harmless);
-	tcase_add_test(t, it_can_be_switched_off);
+	tcase_add_test(t, elastic_cgroup_off_means_no_cgroup);
 	tcase_add_test(t, without_write_access_there_is_no_cgroup);
 	tcase_add_test(t, a_host_without_cgroup_v2_gets_none);
 	if (writable)

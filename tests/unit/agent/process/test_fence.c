@@ -22,7 +22,7 @@ static uint64_t now_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-START_TEST(before_it_is_made_nothing_is_fenced)
+START_TEST(without_a_fence_there_is_no_deadline)
 {
 	ck_assert(!fence_set(1));
 	ck_assert_int_eq(fence_left_ms(), -1);
@@ -135,7 +135,7 @@ int main(void)
 	Suite *s = suite_create("fence");
 	TCase *tc = tcase_create("fence");
 
-	tcase_add_test(tc, before_it_is_made_nothing_is_fenced);
+	tcase_add_test(tc, without_a_fence_there_is_no_deadline);
 	tcase_add_test(tc, the_guard_knows_how_much_time_is_left);
 	tcase_add_test(tc, workers_of_a_stopped_agent_are_killed_and_the_agent_is_not);
 	tcase_add_test(tc, the_last_word_goes_to_the_address_that_was_left);

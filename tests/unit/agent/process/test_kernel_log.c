@@ -77,7 +77,7 @@ START_TEST(the_log_says_where_a_process_accessed_badly)
 }
 END_TEST
 
-START_TEST(a_line_of_another_process_is_one_perhaps)
+START_TEST(a_bad_access_of_another_process_is_unsure)
 {
 	logs("6,1,2,-;train[73]: segfault at 3 ip 0"); /* of a worker that ended with it */
 	logs("6,1,2,-;thread[72]: segfault at 1 ip 0");
@@ -128,7 +128,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_loop_test(t, the_log_says_where_a_process_accessed_badly, 0,
 		(int)(sizeof(records) / sizeof(records[0])));
-	tcase_add_test(t, a_line_of_another_process_is_one_perhaps);
+	tcase_add_test(t, a_bad_access_of_another_process_is_unsure);
 	tcase_add_test(t, errors_of_gpus_are_found_by_process);
 	tcase_add_test(t, a_log_that_cannot_be_read_says_nothing);
 	suite_add_tcase(s, t);

@@ -211,7 +211,7 @@ START_TEST(a_parent_of_an_excepted_process_is_not_excepted)
 }
 END_TEST
 
-START_TEST(nothing_is_gone_before_it_is_waited_for)
+START_TEST(a_dead_child_counts_until_it_is_reaped)
 {
 	siginfo_t si;
 	pid_t pid = orphan();
@@ -323,7 +323,7 @@ int main(void)
 	tcase_add_test(t, looking_at_the_tree_reaps_no_child);
 	tcase_add_test(t, the_excepted_and_all_below_them_are_left_alone);
 	tcase_add_test(t, a_parent_of_an_excepted_process_is_not_excepted);
-	tcase_add_test(t, nothing_is_gone_before_it_is_waited_for);
+	tcase_add_test(t, a_dead_child_counts_until_it_is_reaped);
 	tcase_add_test(t, the_excepted_may_be_left_when_all_others_are_gone);
 	tcase_add_test(t, processes_that_fork_and_end_for_ever_are_caught);
 	if (under_valgrind())

@@ -344,7 +344,7 @@ static void put(const char *rest, const char *text, mode_t mode)
 	ck_assert_int_eq(file_write_atomic(in_dir(rest), text, strlen(text), mode, false), 0);
 }
 
-START_TEST(a_program_that_cannot_be_executed_is_told_by_errno)
+START_TEST(a_program_that_cannot_be_executed_fails_with_its_errno)
 {
 	struct spawn_request req = request(-1);
 
@@ -361,7 +361,7 @@ START_TEST(a_program_that_cannot_be_executed_is_told_by_errno)
 }
 END_TEST
 
-START_TEST(a_missing_directory_is_told_with_its_stage)
+START_TEST(a_missing_directory_fails_with_its_stage)
 {
 	struct spawn_request req = request(-1);
 
@@ -373,7 +373,7 @@ START_TEST(a_missing_directory_is_told_with_its_stage)
 }
 END_TEST
 
-START_TEST(a_limit_that_cannot_be_set_is_told_with_its_stage)
+START_TEST(a_limit_that_cannot_be_set_fails_with_its_stage)
 {
 	struct spec_rlimit limit = { RLIMIT_NOFILE, 20, 10 };
 	struct spawn_request req = request(-1);
@@ -384,7 +384,7 @@ START_TEST(a_limit_that_cannot_be_set_is_told_with_its_stage)
 }
 END_TEST
 
-START_TEST(a_closed_stream_and_a_closed_cgroup_are_told_with_their_stage)
+START_TEST(a_closed_stream_and_a_closed_cgroup_fail_with_their_stage)
 {
 	struct spawn_request req = request(1000);
 
@@ -534,7 +534,7 @@ static int deny_clone3(void)
 	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog) < 0 ? -errno : 0;
 }
 
-START_TEST(without_clone3_all_is_the_same)
+START_TEST(without_clone3_workers_start_the_same_way)
 {
 	struct spawn_request req = request(-1);
 	enum spawn_stage stage;
@@ -697,11 +697,11 @@ END_TEST
 static void add_native(TCase *t)
 {
 	tcase_add_test(t, a_raised_limit_of_descriptors_is_the_parent_s_alone);
-	tcase_add_test(t, a_program_that_cannot_be_executed_is_told_by_errno);
-	tcase_add_test(t, a_missing_directory_is_told_with_its_stage);
-	tcase_add_test(t, a_limit_that_cannot_be_set_is_told_with_its_stage);
-	tcase_add_test(t, a_closed_stream_and_a_closed_cgroup_are_told_with_their_stage);
-	tcase_add_test(t, without_clone3_all_is_the_same);
+	tcase_add_test(t, a_program_that_cannot_be_executed_fails_with_its_errno);
+	tcase_add_test(t, a_missing_directory_fails_with_its_stage);
+	tcase_add_test(t, a_limit_that_cannot_be_set_fails_with_its_stage);
+	tcase_add_test(t, a_closed_stream_and_a_closed_cgroup_fail_with_their_stage);
+	tcase_add_test(t, without_clone3_workers_start_the_same_way);
 }
 
 int main(int argc, char **argv)

@@ -47,7 +47,7 @@ static void begins_counted(const char *doc)
 #define ONE "{'roles':[{'command':['/bin/sh']}]"
 #define TWO "{'roles':[{'command':['/bin/sh'],'replicas':2}]"
 
-START_TEST(a_worker_that_succeeds)
+START_TEST(a_worker_that_exits_with_0_ends_the_job_as_succeeded)
 {
 	begins(ONE "}", features);
 	expect(BEGINS STARTS(0, 0) RUNS);
@@ -187,7 +187,7 @@ START_TEST(a_worker_that_survives_sigkill_is_given_up)
 }
 END_TEST
 
-START_TEST(a_time_limit_dumps_first)
+START_TEST(a_time_limit_sends_the_dump_signal_first)
 {
 	begins(ONE ",'max_run_time':'1h','stop':{'timeout':'2h','dump_signal':'USR1'}}", features);
 	record[0] = '\0';
@@ -422,7 +422,7 @@ static const struct feature describing = {
 	.explain_last = explain_last,
 };
 
-START_TEST(features_tell_people_of_the_job_its_workers_and_its_verdict)
+START_TEST(features_describe_the_job_its_workers_and_its_verdict)
 {
 	static const struct feature *const list[] = { &describing, NULL };
 	_cleanup_json_ json_t *job = NULL, *verdict = NULL;
@@ -444,7 +444,7 @@ START_TEST(features_tell_people_of_the_job_its_workers_and_its_verdict)
 }
 END_TEST
 
-START_TEST(features_hear_of_all_that_people_can_see)
+START_TEST(features_get_every_change_that_people_can_see)
 {
 	static const struct feature *const list[] = { &describing, NULL };
 
@@ -520,7 +520,7 @@ static int run(void)
 	TCase *t = tcase_create("hooks");
 
 	tcase_add_checked_fixture(t, setup, world_free);
-	tcase_add_test(t, a_worker_that_succeeds);
+	tcase_add_test(t, a_worker_that_exits_with_0_ends_the_job_as_succeeded);
 	tcase_add_test(t, a_worker_killed_for_want_of_memory_is_the_cause_and_says_so);
 	tcase_add_test(t, a_sigkill_that_the_kernel_did_not_count_was_somebody_else_s);
 	tcase_add_test(t, a_worker_that_fails_after_its_child_was_killed_names_that);
@@ -530,7 +530,7 @@ static int run(void)
 	tcase_add_test(t, ends_of_one_turn_are_reported_before_any_decision);
 	tcase_add_test(t, an_ignored_stop_signal_is_followed_by_sigkill);
 	tcase_add_test(t, a_worker_that_survives_sigkill_is_given_up);
-	tcase_add_test(t, a_time_limit_dumps_first);
+	tcase_add_test(t, a_time_limit_sends_the_dump_signal_first);
 	tcase_add_test(t, a_person_stops_a_worker_and_starts_it_again);
 	tcase_add_test(t, a_worker_has_the_environment_that_features_give_it);
 	tcase_add_test(t, a_worker_without_an_environment_is_not_started);
@@ -543,8 +543,8 @@ static int run(void)
 	tcase_add_test(t, an_agent_after_a_lost_one_reads_its_events_and_restarts);
 	tcase_add_test(t, a_feature_may_say_that_a_lost_agent_was_on_its_way_to_the_end);
 	tcase_add_test(t, a_decision_of_a_lost_agent_holds);
-	tcase_add_test(t, features_tell_people_of_the_job_its_workers_and_its_verdict);
-	tcase_add_test(t, features_hear_of_all_that_people_can_see);
+	tcase_add_test(t, features_describe_the_job_its_workers_and_its_verdict);
+	tcase_add_test(t, features_get_every_change_that_people_can_see);
 	tcase_add_test(t, helpers_of_features_are_no_workers_leftovers);
 	tcase_add_test(t, features_are_called_in_the_order_of_the_table_and_freed_in_the_other);
 	tcase_add_test(t, a_failing_init_frees_the_features_before_it);

@@ -187,7 +187,7 @@ START_TEST(a_new_attempt_has_other_ports_and_a_worker_alone_keeps_its_own)
 }
 END_TEST
 
-START_TEST(a_worker_that_is_added_finds_itself_and_the_others_are_not_told)
+START_TEST(a_worker_that_is_added_finds_itself_and_the_others_keep_their_cluster)
 {
 	_cleanup_json_ json_t *before = NULL, *after = NULL, *late = NULL, *eye = NULL;
 
@@ -374,7 +374,7 @@ int main(void)
 	tcase_add_test(t, tf_config_is_not_there_unless_it_is_asked_for);
 	tcase_add_test(t, the_layer_and_the_host_are_as_the_specification_says);
 	tcase_add_test(t, a_new_attempt_has_other_ports_and_a_worker_alone_keeps_its_own);
-	tcase_add_test(t, a_worker_that_is_added_finds_itself_and_the_others_are_not_told);
+	tcase_add_test(t, a_worker_that_is_added_finds_itself_and_the_others_keep_their_cluster);
 	tcase_add_test(t, ranks_run_through_the_roles_and_role_ranks_within_each);
 	tcase_add_test(t, a_worker_that_is_added_counts_itself);
 	tcase_add_test(t, a_roles_restart_rules_show);
