@@ -64,7 +64,7 @@ static void put_gpu(const char *address, const char *uuid, const char *node)
  * node 4 has only memory. Cores of 0-1, 2-3, 4-7, 8-11 and 12-15 share a cache. GPUs 0 to 2 are on
  * node 0, GPU 3 on node 2.
  */
-static void setup(void)
+static void make_files(void)
 {
 	static const char *const nodes[] = { "0-3,16-19", "4-7,20-23", "8-11,24-27", "12-15,28-31",
 		"" };
@@ -93,10 +93,14 @@ static void setup(void)
 	put("-1\n", "/sys/bus/pci/devices/0000:1a:00.0/numa_node");
 }
 
-static void teardown(void)
+static void remove_files(void)
+{
+	ck_assert_int_eq(file_rm_rf(root), 0);
+}
+
+static void free_map(void)
 {
 	map = host_map_free(map);
-	ck_assert_int_eq(file_rm_rf(root), 0);
 }
 
 /* without: a CPU that may not be used, or -1. */
@@ -260,15 +264,20 @@ END_TEST
 int main(void)
 {
 	Suite *s = suite_create("affinity");
-	TCase *tc = tcase_create("affinity");
+	TCase *same = tcase_create("same host"), *changed = tcase_create("changed host");
 
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_test(tc, workers_with_gpus_run_near_them);
-	tcase_add_test(tc, workers_without_gpus_are_spread_over_nodes);
-	tcase_add_test(tc, no_core_is_given_twice);
-	tcase_add_loop_test(tc, a_variable_names_the_gpus_of_a_worker, 0,
+	/* Making the files costs more than the tests: once for all that leave them as they are. */
+	tcase_add_unchecked_fixture(same, make_files, remove_files);
+	tcase_add_checked_fixture(same, NULL, free_map);
+	tcase_add_test(same, workers_with_gpus_run_near_them);
+	tcase_add_test(same, no_core_is_given_twice);
+	tcase_add_loop_test(same, a_variable_names_the_gpus_of_a_worker, 0,
 		(int)(sizeof(lists) / sizeof(lists[0])));
-	tcase_add_test(tc, gpus_of_amd_are_found_by_the_topology_of_their_driver);
-	suite_add_tcase(s, tc);
+	suite_add_tcase(s, same);
+	tcase_add_checked_fixture(changed, make_files, remove_files);
+	tcase_add_checked_fixture(changed, NULL, free_map);
+	tcase_add_test(changed, workers_without_gpus_are_spread_over_nodes);
+	tcase_add_test(changed, gpus_of_amd_are_found_by_the_topology_of_their_driver);
+	suite_add_tcase(s, changed);
 	return suite_run(s);
 }
