@@ -5,6 +5,7 @@ common_SRC := \
 	common/affinity/host_map.c \
 	common/base/array.c \
 	common/base/budget.c \
+	common/base/cgroup_dir.c \
 	common/base/curl.c \
 	common/base/descriptors.c \
 	common/base/error.c \

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/process/cgroup.h"
 
+#include "common/base/cgroup_dir.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -17,88 +19,16 @@ struct cgroup {
 	bool limits_lost; /* dir was made again, without limits */
 };
 
-/* Whether list, words divided by commas, has word. */
-static bool cgroup_lists(const char *list, const char *word)
-{
-	size_t n = strlen(word);
-
-	for (const char *p = list; (p = strstr(p, word)); p += n)
-		if ((p == list || p[-1] == ',') && (!p[n] || strchr(",: \n", p[n])))
-			return true;
-	return false;
-}
-
-/* Where the hierarchy is mounted, and which of its groups is the root there. Owned, or NULL. */
-static char *cgroup_mount(const char *controller, char root[512])
-{
-	_cleanup_file_ FILE *f = fopen("/proc/self/mountinfo", "re");
-	_cleanup_free_ char *line = NULL;
-	size_t cap = 0;
-
-	while (f && getline(&line, &cap, f) > 0) {
-		const char *sep = strstr(line, " - ");
-		char point[512], options[512];
-
-		if (!sep || strncmp(sep + 3, controller ? "cgroup " : "cgroup2 ",
-				    controller ? 7 : 8) != 0)
-			continue;
-		if (controller && (sscanf(sep, " - %*s %*s %511s", options) != 1 ||
-					  !cgroup_lists(options, controller)))
-			continue;
-		if (sscanf(line, "%*s %*s %*s %511s %511s", root, point) == 2)
-			return strdup(point);
-	}
-	return NULL;
-}
-
-/* The path of the agent's own group in the hierarchy; owned, or NULL. */
-static char *cgroup_own_path(const char *controller)
-{
-	_cleanup_file_ FILE *f = fopen("/proc/self/cgroup", "re");
-	_cleanup_free_ char *line = NULL;
-	size_t cap = 0;
-	ssize_t n;
-
-	while (f && (n = getline(&line, &cap, f)) > 0) {
-		const char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
-
-		line[n - 1] = '\0';
-		if (path && (controller ? cgroup_lists(list + 1, controller) : path == list + 1))
-			return strdup(path + 1);
-	}
-	return NULL;
-}
-
-void cgroup_find(const char *controller, char **ret_mount, char **ret_dir)
-{
-	char root[512];
-	_cleanup_free_ char *mount = cgroup_mount(controller, root);
-	_cleanup_free_ char *own = mount ? cgroup_own_path(controller) : NULL;
-	size_t n = mount ? strlen(root) : 0;
-	const char *below = own;
-
-	*ret_mount = *ret_dir = NULL;
-	if (!own)
-		return;
-	/* In a container the mount may show only the container's own groups. */
-	if (n > 1 && !strncmp(own, root, n) && (!own[n] || own[n] == '/'))
-		below = own + n;
-	if (asprintf(ret_dir, "%s%s", mount, strcmp(below, "/") ? below : "") < 0)
-		*ret_dir = NULL;
-	else
-		*ret_mount = TAKE_PTR(mount);
-}
-
 int cgroup_new(const char *run, struct cgroup **ret)
 {
 	const char *off = getenv("ELASTIC_CGROUP");
-	_cleanup_free_ char *mount = NULL, *own = NULL;
+	_cleanup_free_ char *own = NULL;
 	_cleanup_(cgroup_freep) struct cgroup *c = NULL;
 
 	*ret = NULL;
 	if (off && !strcmp(off, "off"))
 		return 0;
-	cgroup_find(NULL, &mount, &own);
+	own = cgroup_dir_of(getpid(), NULL);
 	if (!own)
 		return 0;
 	c = calloc(1, sizeof(*c));

@@ -16,12 +16,6 @@
 struct cgroup;
 
 /*
- * The directory of the agent's own group, and where its hierarchy is mounted: that of version 2, or
- * with controller that of version 1 which has it. Both owned, or both NULL.
- */
-void cgroup_find(const char *controller, char **ret_mount, char **ret_dir);
-
-/*
  * Makes <own cgroup>/elastic.<run>. Returns 0, with *ret NULL where there is no writable cgroup v2
  * or ELASTIC_CGROUP=off is in the environment. -ENOMEM is the only error.
  */

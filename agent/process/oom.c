@@ -8,7 +8,7 @@
  */
 #include "agent/process/oom.h"
 
-#include "agent/process/cgroup.h"
+#include "common/base/cgroup_dir.h"
 #include "common/base/file.h"
 #include "common/base/paths.h"
 
@@ -78,16 +78,11 @@ static int64_t oom_count(const struct oom *o)
 struct oom *oom_new(const char *dir)
 {
 	_cleanup_(oom_freep) struct oom *o = calloc(1, sizeof(*o));
-	_cleanup_free_ char *mount = NULL;
 
 	if (!o)
 		return NULL;
-	if (!dir) {
-		cgroup_find(NULL, &mount, &o->dir);
-		return TAKE_PTR(o);
-	}
-	o->dir = strdup(dir);
-	return o->dir ? TAKE_PTR(o) : NULL;
+	o->dir = dir ? strdup(dir) : cgroup_dir_of(getpid(), NULL);
+	return o->dir || !dir ? TAKE_PTR(o) : NULL;
 }
 
 static void oom_forget(struct oom *o)
@@ -126,13 +121,13 @@ static void oom_climb(struct oom *o, const char *dir, bool v1)
 
 void oom_begin(struct oom *o)
 {
-	_cleanup_free_ char *mount = NULL, *own = NULL;
+	_cleanup_free_ char *own = NULL;
 
 	oom_forget(o);
 	oom_climb(o, o->dir, false);
 	oom_climb(o, o->dir, true);
 	if (!o->n_levels)
-		cgroup_find("memory", &mount, &own);
+		own = cgroup_dir_of(getpid(), "memory");
 	oom_climb(o, own, true);
 	o->kills = oom_count(o);
 	o->begun = o->kills >= 0;

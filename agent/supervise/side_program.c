@@ -2,6 +2,7 @@
 #include "agent/supervise/side_program.h"
 
 #include "agent/process/spawn.h"
+#include "common/base/file.h"
 #include "common/base/signals.h"
 #include "common/text/duration.h"
 
@@ -90,7 +91,7 @@ static int side_stream_open(struct loop *loop, struct side_stream *s, int *ret_w
 static int side_input(const char *text)
 {
 	_cleanup_close_ int fd = -1;
-	size_t len;
+	int r;
 
 	if (!text) {
 		fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -99,14 +100,9 @@ static int side_input(const char *text)
 	fd = memfd_create("elasticd-input", MFD_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	for (len = strlen(text); len;) {
-		ssize_t n = write(fd, text, len);
-
-		if (n < 0)
-			return -errno;
-		text += n;
-		len -= (size_t)n;
-	}
+	r = file_write_all(fd, text, strlen(text));
+	if (r < 0)
+		return r;
 	return lseek(fd, 0, SEEK_SET) < 0 ? -errno : TAKE_FD(fd);
 }
 

@@ -3,6 +3,7 @@
 
 #include "common/base/cleanup.h"
 #include "common/base/clock.h"
+#include "common/base/paths.h"
 #include "common/base/proc.h"
 
 #include <errno.h>
@@ -54,13 +55,11 @@ struct sweep *sweep_free(struct sweep *s)
  * errno, also where the kernel does not know how (before Linux 5.14). */
 static int sweep_cgroup(const char *dir)
 {
-	_cleanup_free_ char *path = NULL;
+	_cleanup_free_ char *path = paths_join(dir, "cgroup.kill");
 	_cleanup_close_ int fd = -1;
 
-	if (asprintf(&path, "%s/cgroup.kill", dir) < 0) {
-		path = NULL;
+	if (!path)
 		return -ENOMEM;
-	}
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	return fd < 0 || write(fd, "1", 1) < 0 ? -errno : 0;
 }

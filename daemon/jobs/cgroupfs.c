@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/jobs/cgroupfs.h"
 
+#include "common/base/cgroup_dir.h"
 #include "common/base/paths.h"
 
 #include <errno.h>
@@ -11,69 +12,9 @@
 
 enum { MAX_DEPTH = 16, NAMES_MAX = 8, TIDY_AGE_S = 60 };
 
-/* Where version 2 is mounted, and which of its groups is the mount's root. Both owned. */
-static bool find_mount(char **ret_point, char **ret_root)
-{
-	_cleanup_file_ FILE *f = fopen("/proc/self/mountinfo", "re");
-	_cleanup_free_ char *line = NULL;
-	size_t size = 0;
-
-	while (f && getline(&line, &size, f) >= 0) {
-		_cleanup_free_ char *root = NULL;
-		_cleanup_free_ char *point = NULL;
-		const char *type = strstr(line, " - ");
-
-		if (!type || strncmp(type, " - cgroup2 ", 11))
-			continue;
-		if (sscanf(line, "%*s %*s %*s %ms %ms", &root, &point) != 2)
-			continue;
-		*ret_point = TAKE_PTR(point);
-		*ret_root = TAKE_PTR(root);
-		return true;
-	}
-	return false;
-}
-
-/* The "0::" line of /proc/<pid>/cgroup; owned. */
-static char *group_path(pid_t pid)
-{
-	char name[64];
-	_cleanup_file_ FILE *f = NULL;
-	_cleanup_free_ char *line = NULL;
-	size_t size = 0;
-	ssize_t n;
-
-	snprintf(name, sizeof(name), "/proc/%d/cgroup", (int)pid);
-	f = fopen(name, "re");
-	while (f && (n = getline(&line, &size, f)) >= 0) {
-		if (strncmp(line, "0::/", 4))
-			continue;
-		if (n && line[n - 1] == '\n')
-			line[n - 1] = '\0';
-		return strdup(line + 3);
-	}
-	return NULL;
-}
-
-char *cgroupfs_of(pid_t pid)
-{
-	_cleanup_free_ char *point = NULL;
-	_cleanup_free_ char *root = NULL;
-	_cleanup_free_ char *path = group_path(pid);
-	size_t n;
-
-	if (!path || !find_mount(&point, &root))
-		return NULL;
-	/* In a container the mount may begin below the host's root. */
-	n = strcmp(root, "/") ? strlen(root) : 0;
-	if (n && (strncmp(path, root, n) || (path[n] && path[n] != '/')))
-		return NULL;
-	return path[n] && strcmp(path + n, "/") ? paths_join(point, path + n + 1) : strdup(point);
-}
-
 char *cgroupfs_own(void)
 {
-	_cleanup_free_ char *dir = cgroupfs_of(getpid());
+	_cleanup_free_ char *dir = cgroup_dir_of(getpid(), NULL);
 	_cleanup_free_ char *procs = dir ? paths_join(dir, "cgroup.procs") : NULL;
 
 	if (!procs || access(dir, W_OK) < 0 || access(procs, W_OK) < 0)

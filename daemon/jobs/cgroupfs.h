@@ -16,9 +16,6 @@
  * NULL. */
 char *cgroupfs_own(void);
 
-/* The directory of pid's cgroup, or NULL. Returns owned. */
-char *cgroupfs_of(pid_t pid);
-
 /* Where cgroupfs_make() would make one. Returns owned or NULL (no memory). */
 char *cgroupfs_name(const char *parent, const char *run);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/jobs/job_process.h"
 
+#include "common/base/cgroup_dir.h"
 #include "common/base/log.h"
 #include "common/base/paths.h"
 #include "common/text/json.h"
@@ -362,7 +363,7 @@ static void on_go(void *arg)
 /* Nothing but a cgroup of the job's own may ever be killed as a whole. */
 char *job_agent_scope(const struct job *j, pid_t pid)
 {
-	_cleanup_free_ char *dir = cgroupfs_of(pid);
+	_cleanup_free_ char *dir = cgroup_dir_of(pid, NULL);
 	_cleanup_free_ char *name = NULL;
 
 	if (asprintf(&name, "/elasticd-%s.scope", j->rec.run) < 0)
