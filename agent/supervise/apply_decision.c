@@ -69,9 +69,8 @@ static void apply_report(struct supervisor *sv, const struct worker *w,
 		restart_cause_name(fault->cause), "counted", d->counted, "delay_ms",
 		(json_int_t)d->delay_ms);
 
-	log_notice("%s", text);
 	why_note(sv, text);
-	events_add(sv->events, d->restart ? "worker-restart" : "worker-no-restart", sv->attempt,
+	supervisor_report(sv, LOG_NOTICE, d->restart ? "worker-restart" : "worker-no-restart",
 		w->rank, data, "%s", text);
 }
 
@@ -143,10 +142,8 @@ static void apply_leader_over(struct supervisor *sv, const struct worker *leader
 	for (int i = 0; i < sv->n_workers; i++)
 		if (i != leader->place)
 			apply_begin_grace(sv, &sv->workers[i], leader->ended_us);
-	events_add(sv->events, "leader-ended", sv->attempt, leader->rank, NULL,
+	supervisor_report(sv, LOG_NOTICE, "leader-ended", leader->rank, NULL,
 		"%s; the others have %s to leave", sv->leader_text,
-		duration_format(grace_ms, text));
-	log_notice("%s; the others have %s to leave", sv->leader_text,
 		duration_format(grace_ms, text));
 	loop_timer_arm(sv->leader_timer, (uint64_t)grace_ms);
 }
@@ -276,9 +273,8 @@ void supervisor_worker_failing(struct supervisor *sv, struct worker *w, const ch
 	snprintf(w->blame, sizeof(w->blame), "%s", text);
 	if (!w->blame_us) /* else the worker had reported an error before */
 		w->blame_us = (int64_t)loop_real_us();
-	log_warning("%s: %s", worker_name(w), text);
-	events_add(sv->events, "worker-failing", sv->attempt, w->rank, NULL, "%s: %s",
-		worker_name(w), text);
+	supervisor_report(
+		sv, LOG_WARNING, "worker-failing", w->rank, NULL, "%s: %s", worker_name(w), text);
 	supervisor_changed(sv);
 }
 

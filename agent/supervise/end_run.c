@@ -212,8 +212,7 @@ void end_run_timeout_asked(struct supervisor *sv, int64_t limit_ms, const char *
 		snprintf(after, sizeof(after), "timed out after %" PRId64 " s", limit_ms / 1000);
 	if (features_take_request(sv, GROUP_EV_TIMEOUT, SPEC_UNSET, after))
 		return;
-	events_add(sv->events, "timeout", sv->attempt, -1, NULL, "%s (%s)", after, limit);
-	log_warning("%s (%s)", after, limit);
+	supervisor_report(sv, LOG_WARNING, "timeout", -1, NULL, "%s (%s)", after, limit);
 	/* The leader's end has decided how the job ends: the limit only cuts the grace short. */
 	if (sv->leader_over && !stop_group_active(sv)) {
 		end_run_leader_end(sv, true);
@@ -240,8 +239,7 @@ void end_run_stop_asked(struct supervisor *sv, int signo, int64_t timeout_ms, co
 	/* A stop after the end is decided can only hasten it: the reason stays. */
 	if (!supervisor_decided(sv))
 		supervisor_set_reason(sv, "%s", why);
-	log_notice("%s", why);
-	events_add(sv->events, "stop", sv->attempt, -1, NULL, "%s", why);
+	supervisor_report(sv, LOG_NOTICE, "stop", -1, NULL, "%s", why);
 	if (!stop_group_active(sv)) {
 		/* The workers get the same signal where it is forwarded, else the stop signal. */
 		sv->stop_signal = signals_forwarded(sv, signo) ? signo : sv->spec->stop.signal;

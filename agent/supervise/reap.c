@@ -30,11 +30,9 @@ static void reap_obituary(struct supervisor *sv, struct worker *w)
 	json_t *data = worker_json(w);
 
 	FEATURES_CALL(sv, describe_end, sv, w, data);
-	log_msg(bad && !w->stop_us ? LOG_WARNING : LOG_INFO, "%s (pid %d): %s after %.3f s%s",
-		worker_name(w), (int)w->exit_pid, w->exit.text, seconds, reap_stopped_text(w));
-	events_add(sv->events, "worker-ended", sv->attempt, w->rank, data,
-		"%s (pid %d): %s after %.3f s%s", worker_name(w), (int)w->exit_pid, w->exit.text,
-		seconds, reap_stopped_text(w));
+	supervisor_report(sv, bad && !w->stop_us ? LOG_WARNING : LOG_INFO, "worker-ended", w->rank,
+		data, "%s (pid %d): %s after %.3f s%s", worker_name(w), (int)w->exit_pid,
+		w->exit.text, seconds, reap_stopped_text(w));
 }
 
 /* The state after its end. An operator's request counts most, then a failure that the worker or the

@@ -59,11 +59,9 @@ static void run_failures_report(struct supervisor *sv, struct failure *f, json_t
 	events_add(sv->events, "worker-failed", sv->attempt, w->rank, json_incref(j), "%s%s: %s",
 		worker_name(w), f->collateral ? " (collateral)" : "",
 		json_get_string(j, "message", ""));
-	if (f->problem && w->error_file) {
-		log_warning("%s: %s", w->error_file, f->problem);
-		events_add(sv->events, "error-file", sv->attempt, w->rank, NULL, "%s: %s",
+	if (f->problem && w->error_file)
+		supervisor_report(sv, LOG_WARNING, "error-file", w->rank, NULL, "%s: %s",
 			w->error_file, f->problem);
-	}
 }
 
 void run_failures_report_known(struct supervisor *sv, struct failures *f)

@@ -133,8 +133,7 @@ static void stop_stuck(struct supervisor *sv, int n, pid_t pid, const char *comm
 	supervisor_set_reason(sv, "%s%s%s", sv->reason, sv->reason[0] ? "; " : "", text);
 	if (len)
 		snprintf(sv->consequence + len, sizeof(sv->consequence) - len, "; %s", text);
-	log_error("%s", text);
-	events_add(sv->events, "stuck", sv->attempt, -1,
+	supervisor_report(sv, LOG_ERR, "stuck", -1,
 		json_pack("{s:i, s:i}", "pid", (int)pid, "processes", n), "%s", text);
 	supervisor_post(sv, GROUP_EV_STUCK);
 }

@@ -38,6 +38,19 @@ void supervisor_set_reason(struct supervisor *sv, const char *fmt, ...)
 	snprintf(sv->reason, sizeof(sv->reason), "%s", text);
 }
 
+void supervisor_report(struct supervisor *sv, int level, const char *event, int rank, json_t *data,
+	const char *fmt, ...)
+{
+	char text[2048];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	log_msg(level, "%s", text);
+	events_add(sv->events, event, sv->attempt, rank, data, "%s", text);
+}
+
 void supervisor_changed(struct supervisor *sv)
 {
 	record_changed(sv);
@@ -230,8 +243,7 @@ static void supervisor_on_log_event(void *arg, const char *event, int rank, cons
 {
 	struct supervisor *sv = arg;
 
-	log_warning("%s", text);
-	events_add(sv->events, event, sv->attempt, rank, NULL, "%s", text);
+	supervisor_report(sv, LOG_WARNING, event, rank, NULL, "%s", text);
 }
 
 static void supervisor_on_event(void *arg, const json_t *event)

@@ -184,8 +184,7 @@ static void lifecycle_finish(struct supervisor *sv, struct worker *w)
 
 static void lifecycle_abandon(struct supervisor *sv, struct worker *w)
 {
-	log_error("what %s left behind does not die of SIGKILL", worker_name(w));
-	events_add(sv->events, "stuck", sv->attempt, w->rank, NULL,
+	supervisor_report(sv, LOG_ERR, "stuck", w->rank, NULL,
 		"what %s left behind does not die of SIGKILL", worker_name(w));
 	lifecycle_finish(sv, w);
 }
@@ -194,9 +193,7 @@ static void lifecycle_give_up(struct supervisor *sv, struct worker *w)
 {
 	bool blamed = !w->on_purpose;
 
-	log_error(
-		"%s (pid %d) does not die of SIGKILL; it is given up", worker_name(w), (int)w->pid);
-	events_add(sv->events, "stuck", sv->attempt, w->rank, NULL,
+	supervisor_report(sv, LOG_ERR, "stuck", w->rank, NULL,
 		"%s (pid %d) does not die of SIGKILL; it is given up", worker_name(w), (int)w->pid);
 	/* It still holds its devices, so w cannot be started again. */
 	w->lifecycle->start = false;
