@@ -314,7 +314,7 @@ static int methods_authorize(struct varlink_call *call, const char *method, json
 
 static bool methods_relay(struct varlink_call *call, const char *method, json_t *p, void *arg)
 {
-	return features_relay_call(arg, call, p);
+	return FEATURES_ANY(arg, relays_call, arg, call, p);
 }
 
 static const struct varlink_method methods_table[] = {
@@ -377,7 +377,7 @@ static void methods_leaving(void *arg)
 
 static int methods_hold(void *arg, uint64_t *mark)
 {
-	return features_hold_answers(arg, mark);
+	return FEATURES_FIRST(arg, 0, holds_answers, arg, mark);
 }
 
 static void methods_kept(struct supervisor *sv)
@@ -417,8 +417,8 @@ static int methods_serve(struct supervisor *sv, struct error *err)
 		.authorize = methods_authorize,
 		.relay = supervisor_spec(sv)->rendezvous.nodes_max > 1 ? methods_relay : NULL,
 		.descriptors = true, /* for Keep of io.elasticd.Queue */
-		.leaving = features_rely_on_disk(sv) ? methods_leaving : NULL,
-		.holds = features_rely_on_disk(sv) ? methods_hold : NULL,
+		.leaving = FEATURES_ANY(sv, relies_on_disk, sv) ? methods_leaving : NULL,
+		.holds = FEATURES_ANY(sv, relies_on_disk, sv) ? methods_hold : NULL,
 		.ahead = methods_ahead,
 		.arg = sv,
 	};

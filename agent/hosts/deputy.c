@@ -240,12 +240,15 @@ void head_set_deputy(struct head *h, struct head_host *x)
 
 int head_hear_recorded(struct head_host *x, const json_t *p, struct error *err)
 {
-	return x == x->head->deputy ? features_hosts_recorded(x->head->hosts->sv, p, err) : 0;
+	return x == x->head->deputy ? FEATURES_FIRST(x->head->hosts->sv, 0, hosts_recorded,
+					      x->head->hosts->sv, p, err)
+				    : 0;
 }
 
 int member_hear_records(struct member *m, const json_t *p, struct error *err)
 {
-	json_t *recorded = m->hosts->lead ? features_hosts_records(m->sv, p) : NULL;
+	json_t *recorded =
+		m->hosts->lead ? FEATURES_FIRST(m->sv, NULL, hosts_records, m->sv, p) : NULL;
 
 	if (recorded)
 		member_say(m, "Recorded", recorded);

@@ -329,7 +329,8 @@ void head_decide_pending(void *arg)
 
 	if (!decide_is_open(h))
 		json_array_clear(h->pending);
-	if (!json_array_size(h->pending) || features_hosts_delay_decision(h->hosts->sv))
+	if (!json_array_size(h->pending) ||
+		FEATURES_ANY(h->hosts->sv, hosts_delay_decision, h->hosts->sv))
 		return;
 	first = json_incref(json_array_get(h->pending, 0));
 	json_array_clear(h->pending);

@@ -273,7 +273,7 @@ static uint64_t wait_for_records(const struct lead *l)
 {
 	const json_t *edition = l->seen[LEAD_EDITION].value;
 
-	if (!edition || features_hosts_have_records(l->hosts->sv, edition))
+	if (!edition || FEATURES_ANY(l->hosts->sv, hosts_has_records, l->hosts->sv, edition))
 		return 0;
 	return (uint64_t)l->hosts->spec->rendezvous.lease_ms;
 }

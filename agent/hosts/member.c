@@ -49,7 +49,7 @@ static void member_when_ready(void *arg, const struct error *why)
 
 static void member_prepare(struct member *m)
 {
-	if (!features_delay_attempt(m->sv, member_when_ready, m))
+	if (!FEATURES_ANY(m->sv, delays_attempt, m->sv, member_when_ready, m))
 		member_prepare_now(m);
 }
 

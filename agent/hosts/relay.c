@@ -99,7 +99,8 @@ static void relay_hear_order(struct member *m, const json_t *p)
 
 static void relay_hear_read(struct member *m, const json_t *p)
 {
-	json_t *samples = features_hosts_samples(m->sv, json_get_bool(p, "barrier", false));
+	json_t *samples = FEATURES_FIRST(
+		m->sv, NULL, hosts_samples, m->sv, json_get_bool(p, "barrier", false));
 	_cleanup_json_ json_t *body =
 		json_pack("{s:I, s:o}", "number", (json_int_t)json_get_int(p, "number", 1),
 			"samples", samples ? samples : json_array());

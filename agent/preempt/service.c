@@ -327,8 +327,8 @@ int preempting_notice(struct supervisor *sv, const struct preempting_notice *n, 
 	if (supervisor_decided(sv))
 		return error_set(
 			err, -ESHUTDOWN, "%s is already ending", supervisor_spec(sv)->name);
-	if (features_take_notice(
-		    sv, n->source, n->reason ? n->reason : "", n->grace_ms, n->deadline_us))
+	if (FEATURES_ANY(sv, takes_notice, sv, n->source, n->reason ? n->reason : "", n->grace_ms,
+		    n->deadline_us))
 		return 0;
 	preempting_take(preempting_of(sv), n);
 	if (!preempting_active(sv))

@@ -147,7 +147,8 @@ int sharing_group_received(
 	if (!strcmp(method, "Samples"))
 		return group_samples_received(x, p, err);
 	if (!strcmp(method, "Steps"))
-		return features_hosts_stepped(x->group->sv, x->first_rank, x->n_workers, p, err);
+		return FEATURES_FIRST(x->group->sv, 0, hosts_stepped, x->group->sv, x->first_rank,
+			x->n_workers, p, err);
 	calls_in_received(&x->calls, method, p);
 	return 0;
 }
@@ -193,7 +194,7 @@ static struct varlink_method *group_methods(const struct supervisor *sv)
 
 static int on_holds(void *arg, uint64_t *mark)
 {
-	return features_hold_answers(arg, mark);
+	return FEATURES_FIRST(arg, 0, holds_answers, arg, mark);
 }
 
 void sharing_group_kept(struct sharing_group *g)
@@ -217,7 +218,7 @@ static int open_server(struct sharing_group *g, struct error *err)
 	opt.authorize = group_authorize;
 	opt.shut = on_shut;
 	opt.closed = on_closed;
-	opt.holds = features_rely_on_disk(g->sv) ? on_holds : NULL;
+	opt.holds = FEATURES_ANY(g->sv, relies_on_disk, g->sv) ? on_holds : NULL;
 	r = varlink_server_new(supervisor_loop(g->sv), &opt, &g->server, err);
 	if (r == 0)
 		g->commons->server = g->server;
@@ -252,7 +253,7 @@ static void operators_account(
 
 static bool operators_relay(struct varlink_call *call, const char *method, json_t *p, void *arg)
 {
-	return features_relay_call(arg, call, p);
+	return FEATURES_ANY(arg, relays_call, arg, call, p);
 }
 
 static int open_operators(struct sharing_group *g, struct error *err)
@@ -273,8 +274,9 @@ static int open_operators(struct sharing_group *g, struct error *err)
 		.authorize = operators_authorize,
 		.relay = operators_relay,
 		.closed = on_closed,
-		.leaving = features_rely_on_disk(g->sv) ? sharing_answers_leaving : NULL,
-		.holds = features_rely_on_disk(g->sv) ? on_holds : NULL,
+		.leaving =
+			FEATURES_ANY(g->sv, relies_on_disk, g->sv) ? sharing_answers_leaving : NULL,
+		.holds = FEATURES_ANY(g->sv, relies_on_disk, g->sv) ? on_holds : NULL,
 		.arg = g->sv,
 	};
 

@@ -200,7 +200,7 @@ void sharing_server_options(struct supervisor *sv, const struct varlink_method *
 			.account_name = "one worker",
 		},
 		.account = sharing_account,
-		.leaving = features_rely_on_disk(sv) ? sharing_answers_leaving : NULL,
+		.leaving = FEATURES_ANY(sv, relies_on_disk, sv) ? sharing_answers_leaving : NULL,
 		.arg = sv,
 	};
 }

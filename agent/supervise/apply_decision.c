@@ -213,10 +213,10 @@ void apply_decisions(struct supervisor *sv)
 	do {
 		if (sv->group.state != GROUP_STARTING && sv->group.state != GROUP_RUNNING)
 			return;
-		if (!sv->leader_over && features_delay_decision(sv))
+		if (!sv->leader_over && FEATURES_ANY(sv, delays_decision, sv))
 			return;
 		d = apply_decide(sv);
-		if (apply_is_groups(d.step) && features_decide(sv, d.step))
+		if (apply_is_groups(d.step) && FEATURES_ANY(sv, decides, sv, d.step))
 			return;
 		switch (d.step) {
 		case GROUP_DECISION_WAIT:

@@ -191,7 +191,7 @@ void end_run_restart_asked(struct supervisor *sv, enum restart_cause cause, cons
 {
 	struct restart_fault fault = { .cause = cause };
 
-	if (features_take_request(sv, GROUP_EV_RESTART, SPEC_UNSET, why))
+	if (FEATURES_ANY(sv, takes_request, sv, GROUP_EV_RESTART, SPEC_UNSET, why))
 		return;
 	end_run_decide(sv, &sv->spec->restart, &fault, why);
 	sv->restart_all = true;
@@ -210,7 +210,7 @@ void end_run_timeout_asked(struct supervisor *sv, int64_t limit_ms, const char *
 		snprintf(after, sizeof(after), "timed out after %.3f s", (double)limit_ms / 1000);
 	else
 		snprintf(after, sizeof(after), "timed out after %" PRId64 " s", limit_ms / 1000);
-	if (features_take_request(sv, GROUP_EV_TIMEOUT, SPEC_UNSET, after))
+	if (FEATURES_ANY(sv, takes_request, sv, GROUP_EV_TIMEOUT, SPEC_UNSET, after))
 		return;
 	supervisor_report(sv, LOG_WARNING, "timeout", -1, NULL, "%s (%s)", after, limit);
 	/* The leader's end has decided how the job ends: the limit only cuts the grace short. */
@@ -231,7 +231,7 @@ void end_run_stop_asked(struct supervisor *sv, int signo, int64_t timeout_ms, co
 	if (signo && !sv->stopped_by)
 		sv->stopped_by = signo;
 	if (!supervisor_decided(sv) && !sv->guard_died &&
-		features_take_request(sv, GROUP_EV_STOP, timeout_ms, why)) {
+		FEATURES_ANY(sv, takes_request, sv, GROUP_EV_STOP, timeout_ms, why)) {
 		if (again && signo)
 			stop_group_kill(sv);
 		return;

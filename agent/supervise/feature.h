@@ -242,6 +242,36 @@ struct feature {
 				(*f_)->hook(__VA_ARGS__);                                        \
 	} while (0)
 
+/* Calls hook of one feature after another until one returns true. Returns whether one did. */
+#define FEATURES_ANY(sv, hook, ...)                                        \
+	({                                                                 \
+		const struct feature *const *f_ = supervisor_features(sv); \
+		bool any_ = false;                                         \
+		for (; f_ && *f_ && !any_; f_++)                           \
+			any_ = (*f_)->hook && (*f_)->hook(__VA_ARGS__);    \
+		any_;                                                      \
+	})
+
+/* Calls hook of one feature after another until one returns a negative errno. Returns that, or 0.
+ */
+#define FEATURES_TRY(sv, hook, ...)                                        \
+	({                                                                 \
+		const struct feature *const *f_ = supervisor_features(sv); \
+		int r_ = 0;                                                \
+		for (; f_ && *f_ && r_ >= 0; f_++)                         \
+			r_ = (*f_)->hook ? (*f_)->hook(__VA_ARGS__) : 0;   \
+		r_;                                                        \
+	})
+
+/* Calls hook of the first feature that has it. Returns its result; none: no feature has it. */
+#define FEATURES_FIRST(sv, none, hook, ...)                                \
+	({                                                                 \
+		const struct feature *const *f_ = supervisor_features(sv); \
+		while (f_ && *f_ && !(*f_)->hook)                          \
+			f_++;                                              \
+		(f_ && *f_) ? (*f_)->hook(__VA_ARGS__) : (none);           \
+	})
+
 /* The feature's own state for this supervisor; NULL before it has set it. */
 void *feature_state(const struct supervisor *sv, const struct feature *f);
 void feature_set_state(struct supervisor *sv, const struct feature *f, void *state);
@@ -250,26 +280,6 @@ _must_check_ int features_init(struct supervisor *sv, struct error *err);
 /* For features whose init was called, also after a failure. */
 void features_hang_up(struct supervisor *sv);
 void features_fini(struct supervisor *sv);
-_must_check_ int features_attempt_prepared(struct supervisor *sv, struct error *err);
-_must_check_ int features_environment(
-	const struct supervisor *sv, const struct worker *w, struct env *e);
-/* Each calls the hook of one feature after another until one returns true, and returns that. */
-bool features_rendezvous(struct supervisor *sv);
-bool features_delay_attempt(struct supervisor *sv, feature_ready_fn fn, void *arg);
-bool features_decide(struct supervisor *sv, enum group_decision_step step);
-bool features_take_request(
-	struct supervisor *sv, enum group_event event, int64_t timeout_ms, const char *why);
-bool features_delay_decision(struct supervisor *sv);
-bool features_hosts_delay_decision(struct supervisor *sv);
-bool features_take_notice(struct supervisor *sv, const char *source, const char *reason,
-	int64_t grace_ms, int64_t deadline_us);
-bool features_relay_call(struct supervisor *sv, struct varlink_call *call, json_t *parameters);
-bool features_save_hosts(struct supervisor *sv, const char *why);
-json_t *features_hosts_samples(struct supervisor *sv, bool barrier); /* owned; NULL: none */
-bool features_take_signal(struct supervisor *sv, int signo);
-bool features_signal_worker(struct supervisor *sv, struct worker *w, int signo);
-bool features_child_exited(struct supervisor *sv, const siginfo_t *si);
-bool features_past_ends_job(struct supervisor *sv);
 int features_exit_status(const struct supervisor *sv, const struct worker *w);
 size_t features_helper_pids(struct supervisor *sv, pid_t *pids, size_t max);
 /* Runs fn when all waiting callers have their answers. */
@@ -281,10 +291,3 @@ struct varlink_method *features_methods(const struct supervisor *sv, bool worker
 /* Fills more, which has room for max, and ends it with a NULL idl. */
 void features_interfaces(
 	struct supervisor *sv, bool workers, struct varlink_interface_options *more, size_t max);
-bool features_rely_on_disk(const struct supervisor *sv);
-int features_hold_answers(const struct supervisor *sv, uint64_t *mark);
-int features_hosts_stepped(
-	struct supervisor *sv, int first_rank, int n, const json_t *steps, struct error *err);
-int features_hosts_recorded(struct supervisor *sv, const json_t *recorded, struct error *err);
-json_t *features_hosts_records(struct supervisor *sv, const json_t *records); /* as above */
-bool features_hosts_have_records(const struct supervisor *sv, const json_t *edition);

@@ -60,7 +60,7 @@ int launch_prepare(struct supervisor *sv, bool master, struct error *err)
 	if ((r = launch_choose_port(sv, master, err)) < 0 || (r = worker_list_make(sv, err)) < 0)
 		return r;
 	r = tfconfig_begin(sv, err);
-	return r < 0 ? r : features_attempt_prepared(sv, err);
+	return r < 0 ? r : FEATURES_TRY(sv, attempt_prepared, sv, err);
 }
 
 static void launch_attempt(struct supervisor *sv)
@@ -84,7 +84,8 @@ static void launch_when_ready(void *arg, const struct error *why)
 
 void launch_rendezvous(struct supervisor *sv)
 {
-	if (!features_rendezvous(sv) && !features_delay_attempt(sv, launch_when_ready, sv))
+	if (!FEATURES_ANY(sv, rendezvous, sv) &&
+		!FEATURES_ANY(sv, delays_attempt, sv, launch_when_ready, sv))
 		launch_attempt(sv);
 }
 

@@ -169,7 +169,7 @@ void reap_children(struct supervisor *sv)
 			struct worker *w = worker_list_by_pid(sv, si->si_pid);
 
 			/* The end of a feature's helper concerns only that feature. */
-			if (!w && features_child_exited(sv, si))
+			if (!w && FEATURES_ANY(sv, child_exited, sv, si))
 				continue;
 			any = true;
 			if (w)

@@ -95,7 +95,7 @@ static bool recover_to_end(struct supervisor *sv)
 	if (end == GROUP_N_EVENTS)
 		return false;
 	if (end == GROUP_EV_PREEMPT)
-		(void)features_past_ends_job(sv);
+		(void)FEATURES_ANY(sv, past_ends_job, sv);
 	if (!sv->end.result) {
 		supervisor_set_reason(sv, "%s", json_get_string(sv->past_state, "reason", ""));
 		sv->stopped_by = (int)json_get_int(sv->past_state, "signal", 0);
@@ -145,7 +145,7 @@ void recover_begin(struct supervisor *sv)
 			why ? ": " : "", why ? why : "");
 	if (recover_to_end(sv))
 		return;
-	if (features_past_ends_job(sv)) { /* nothing is started while a notice is up */
+	if (FEATURES_ANY(sv, past_ends_job, sv)) { /* nothing is started while a notice is up */
 		supervisor_post(sv, GROUP_EV_PREEMPT);
 		return;
 	}

@@ -64,7 +64,7 @@ static void signals_on_signal(int signo, void *arg)
 		}
 	} else if (signo == SIGTSTP && sv->spec->rendezvous.nodes_max <= 1) {
 		suspend_job(sv);
-	} else if (features_take_signal(sv, signo)) {
+	} else if (FEATURES_ANY(sv, takes_signal, sv, signo)) {
 		return;
 	} else if (signals_ends(signo)) {
 		signals_on_end(sv, signo);

@@ -59,7 +59,7 @@ int signal_worker(struct supervisor *sv, struct worker *w, int signo, enum spec_
 		r = stop_signal_below(w, signo);
 	if (!r && sv->processes->kill(whom == SPEC_WHOM_GROUP ? -w->pid : w->pid, signo) < 0)
 		r = -errno;
-	if (r == -EPERM && features_signal_worker(sv, w, signo))
+	if (r == -EPERM && FEATURES_ANY(sv, signals_worker, sv, w, signo))
 		r = 0;
 	return r;
 }

@@ -187,7 +187,7 @@ int environ_make(const struct supervisor *sv, const struct worker *w, struct env
 		r = env_setf(
 			e, "ELASTICD_PREEMPTION_EXIT_CODE", "%d", supervisor_preempted_status(sv));
 	if (!r)
-		r = features_environment(sv, w, e);
+		r = FEATURES_TRY(sv, worker_environment, sv, w, e);
 	if (!r)
 		r = tfconfig_env(sv, w, e);
 	return r ? r : environ_own(sv, w, e);

@@ -241,7 +241,7 @@ void watchdog_save(struct watchdog *wd)
 			watch->why);
 	}
 	n = watchdog_places(wd, places);
-	wd->hosts_saving = limit > 0 && features_save_hosts(sv, why);
+	wd->hosts_saving = limit > 0 && FEATURES_ANY(sv, saves_hosts, sv, why);
 	if (limit > 0 &&
 		watchdog_dump(sv, places, n, why, (uint64_t)limit, watchdog_saved, wd, &err) == 0)
 		wd->saving = true;
