@@ -198,18 +198,13 @@ static int main_parse(int argc, char **argv, struct main_options *o)
 
 static int main_read_spec(int fd, struct spec **ret, struct error *err)
 {
-	_cleanup_free_ char *text = malloc(SPEC_BYTES_MAX);
-	size_t got = 0;
-	ssize_t n = 1;
-	int r;
+	_cleanup_free_ char *text = NULL;
+	size_t len;
+	int r = file_read_fd(fd, SPEC_BYTES_MAX, &text, &len);
 
-	if (!text)
-		return error_set(err, -ENOMEM, "out of memory");
-	while (got < SPEC_BYTES_MAX && (n = read(fd, text + got, SPEC_BYTES_MAX - got)) > 0)
-		got += (size_t)n;
-	if (n < 0)
-		return error_set(err, -errno, "specification: %s", strerror(errno));
-	r = spec_parse_text(text, got, ret, err);
+	if (r < 0)
+		return error_set(err, r, "specification: %s", strerror(-r));
+	r = spec_parse_text(text, len, ret, err);
 	if (!r)
 		r = spec_resolve(*ret, err);
 	if (!r && spec_host_exit_code(*ret, NULL, platform_has_gpu()) < 0)

@@ -119,24 +119,6 @@ int errorfile_parse(const char *text, size_t len, struct errorfile *ret, const c
 	return 0;
 }
 
-static int errorfile_load(int fd, size_t size, char **ret)
-{
-	_cleanup_free_ char *text = malloc(size + 1);
-	size_t got = 0;
-	ssize_t n;
-
-	if (!text)
-		return -ENOMEM;
-	while (got < size && (n = log_fs_pread(fd, text + got, size - got, (off_t)got)) != 0) {
-		if (n < 0)
-			return (int)n;
-		got += (size_t)n;
-	}
-	text[got] = '\0';
-	*ret = TAKE_PTR(text);
-	return (int)got;
-}
-
 static const char *errorfile_problem(int r)
 {
 	switch (r) {
@@ -145,6 +127,8 @@ static const char *errorfile_problem(int r)
 	case -ENOTSUP:
 	case -EISDIR:
 		return "not a regular file";
+	case -EFBIG:
+		return "larger than 16 MiB";
 	case -ETIMEDOUT:
 		return safe_open_text(r);
 	default:
@@ -155,28 +139,22 @@ static const char *errorfile_problem(int r)
 int errorfile_read(
 	const char *path, struct errorfile *ret, int64_t *ret_mtime_us, const char **ret_problem)
 {
-	_cleanup_log_fd_ int fd = log_fs_open(path, O_RDONLY, 0);
 	_cleanup_free_ char *text = NULL;
 	struct stat st;
-	int r;
+	size_t len;
+	int r = log_fs_stat(path, &st);
 
 	*ret_problem = NULL;
-	r = fd < 0 ? fd : log_fs_fstat(fd, &st);
+	if (!r && S_ISREG(st.st_mode) && st.st_size > ERRORFILE_MAX)
+		r = -EFBIG;
+	if (!r)
+		r = log_fs_read(path, ERRORFILE_MAX, &text, &len);
 	if (r < 0) {
 		*ret_problem = r == -ENOENT ? NULL : errorfile_problem(r);
 		return r == -ENOTSUP || r == -EISDIR ? -EBADMSG : r;
 	}
-	if (st.st_size > ERRORFILE_MAX) {
-		*ret_problem = "larger than 16 MiB";
-		return -EFBIG;
-	}
 	*ret_mtime_us = (int64_t)st.st_mtim.tv_sec * 1000000 + st.st_mtim.tv_nsec / 1000;
-	r = errorfile_load(fd, (size_t)st.st_size, &text);
-	if (r < 0) {
-		*ret_problem = "cannot be read";
-		return r;
-	}
-	return errorfile_parse(text, (size_t)r, ret, ret_problem);
+	return errorfile_parse(text, len, ret, ret_problem);
 }
 
 void errorfile_fini(struct errorfile *e)

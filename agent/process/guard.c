@@ -4,6 +4,7 @@
 #include "agent/process/fence.h"
 #include "agent/process/last_error.h"
 #include "agent/process/process_tree.h"
+#include "common/base/clock.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"
@@ -26,13 +27,12 @@ static pid_t guard_pid; /* in the agent proper */
  * whether none is left. */
 static bool guard_clean(struct cgroup *cgroup, int wait_s)
 {
-	struct timespec end, now, tick = { .tv_nsec = 20000000 };
+	const struct timespec tick = { .tv_nsec = 20000000 };
+	uint64_t end_ms = monotonic_ms() + (uint64_t)wait_s * 1000;
 	sigset_t chld;
 
 	sigemptyset(&chld);
 	sigaddset(&chld, SIGCHLD);
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_sec += wait_s;
 	for (;;) {
 		siginfo_t si = { .si_pid = 0 };
 
@@ -42,8 +42,7 @@ static bool guard_clean(struct cgroup *cgroup, int wait_s)
 			return true;
 		cgroup_kill(cgroup);
 		tree_kill(NULL);
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		if (now.tv_sec >= end.tv_sec) {
+		if (monotonic_ms() >= end_ms) {
 			char comm[17];
 			bool stuck;
 			pid_t pid;
