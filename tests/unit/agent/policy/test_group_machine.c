@@ -12,7 +12,7 @@
 
 enum { N_GOALS = GOAL_PREEMPT + 1 };
 
-/* What one letter of the table below means. */
+/* The meaning of one letter of the table below. */
 struct outcome {
 	char letter;
 	enum group_state next;

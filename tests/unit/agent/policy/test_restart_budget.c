@@ -304,7 +304,7 @@ START_TEST(a_cause_may_have_a_limit_of_its_own)
 	ck_assert_str_eq(decide(&p, &again, &hung, SOON).text,
 		"no restarts by heartbeat are configured (restart.max_by_cause)");
 	ck_assert_str_eq(decide(&p, &again, &exit_3, SOON).text, "restart 3 of 5");
-	/* What an event tells counts, too; what is not counted does not. */
+	/* A restart that an event reports counts, too, unless the event says otherwise. */
 	memset(&again, 0, sizeof(again));
 	restart_replay(&again, "signal", false, SOON);
 	restart_replay(&again, "signal", true, SOON);

@@ -14,7 +14,7 @@ enum { NOW = 1000000, INPUTS = 16 };
 
 #define NEVER UINT64_MAX
 
-/* What one letter of the table below means. limit_ms: how long the next state may last; 0: the
+/* The meaning of one letter of the table below. limit_ms: how long the next state may last; 0: the
  * present limit goes on. */
 struct outcome {
 	char letter;
