@@ -9,41 +9,41 @@
 #include <math.h>
 #include <string.h>
 
-enum { ERRORFILE_MAX = 16 << 20 };
+enum { ERROR_FILE_MAX = 16 << 20 };
 
-static bool errorfile_inside_character(char c)
+static bool error_file_inside_character(char c)
 {
 	return ((unsigned char)c & 0xc0) == 0x80;
 }
 
 /* The beginning of a text that is too long. Whole characters: what JSON gives is UTF-8. */
-static char *errorfile_head(const char *text, size_t max)
+static char *error_file_head(const char *text, size_t max)
 {
 	size_t len = strlen(text);
 	char *cut;
 
 	if (len <= max)
 		return strdup(text);
-	for (len = max; len && errorfile_inside_character(text[len]); len--)
+	for (len = max; len && error_file_inside_character(text[len]); len--)
 		;
 	return asprintf(&cut, "%.*s [...]", (int)len, text) < 0 ? NULL : cut;
 }
 
 /* The end of a text that is too long: the last lines of a traceback matter most. */
-static char *errorfile_tail(const char *text, size_t max)
+static char *error_file_tail(const char *text, size_t max)
 {
 	size_t len = strlen(text);
 	char *cut;
 
 	if (len <= max)
 		return strdup(text);
-	for (text += len - max; errorfile_inside_character(*text); text++)
+	for (text += len - max; error_file_inside_character(*text); text++)
 		;
 	return asprintf(&cut, "[...] %s", text) < 0 ? NULL : cut;
 }
 
 /* The time in t, a number or a string that holds one, in microseconds; -1 for anything else. */
-static int64_t errorfile_timestamp(const json_t *t, bool *ret_whole)
+static int64_t error_file_timestamp(const json_t *t, bool *ret_whole)
 {
 	double seconds;
 	char *end;
@@ -69,7 +69,7 @@ static int64_t errorfile_timestamp(const json_t *t, bool *ret_whole)
 	return (int64_t)(seconds * 1e6);
 }
 
-static int errorfile_fill(struct errorfile *e, const char **ret_problem)
+static int error_file_fill(struct error_file *e, const char **ret_problem)
 {
 	const json_t *message = json_object_get(e->doc, "message");
 	const json_t *stamp = json_object_get(e->doc, "timestamp");
@@ -86,21 +86,21 @@ static int errorfile_fill(struct errorfile *e, const char **ret_problem)
 			return -EBADMSG;
 		}
 		if (stack)
-			e->traceback = errorfile_tail(stack, ERRORFILE_TRACEBACK_MAX);
+			e->traceback = error_file_tail(stack, ERROR_FILE_TRACEBACK_MAX);
 	} else if (!text) {
 		*ret_problem = "message is missing, expected a string or an object";
 		return -EBADMSG;
 	}
-	e->timestamp_us = errorfile_timestamp(stamp, &e->whole_seconds);
-	e->message = errorfile_head(text, ERRORFILE_MESSAGE_MAX);
+	e->timestamp_us = error_file_timestamp(stamp, &e->whole_seconds);
+	e->message = error_file_head(text, ERROR_FILE_MESSAGE_MAX);
 	if (!e->message)
 		*ret_problem = "out of memory";
 	return e->message ? 0 : -ENOMEM;
 }
 
-int errorfile_parse(const char *text, size_t len, struct errorfile *ret, const char **ret_problem)
+int error_file_parse(const char *text, size_t len, struct error_file *ret, const char **ret_problem)
 {
-	struct errorfile e = { .timestamp_us = -1 };
+	struct error_file e = { .timestamp_us = -1 };
 	json_error_t jerr;
 	int r;
 
@@ -110,16 +110,16 @@ int errorfile_parse(const char *text, size_t len, struct errorfile *ret, const c
 		*ret_problem = len ? "not valid JSON" : "the file is empty";
 	else if (!json_is_object(e.doc))
 		*ret_problem = "not a JSON object";
-	r = *ret_problem ? -EBADMSG : errorfile_fill(&e, ret_problem);
+	r = *ret_problem ? -EBADMSG : error_file_fill(&e, ret_problem);
 	if (r < 0) {
-		errorfile_fini(&e);
+		error_file_fini(&e);
 		return r;
 	}
 	*ret = e;
 	return 0;
 }
 
-static const char *errorfile_problem(int r)
+static const char *error_file_problem(int r)
 {
 	switch (r) {
 	case -ELOOP:
@@ -136,8 +136,8 @@ static const char *errorfile_problem(int r)
 	}
 }
 
-int errorfile_read(
-	const char *path, struct errorfile *ret, int64_t *ret_mtime_us, const char **ret_problem)
+int error_file_read(
+	const char *path, struct error_file *ret, int64_t *ret_mtime_us, const char **ret_problem)
 {
 	_cleanup_free_ char *text = NULL;
 	struct stat st;
@@ -145,27 +145,27 @@ int errorfile_read(
 	int r = log_fs_stat(path, &st);
 
 	*ret_problem = NULL;
-	if (!r && S_ISREG(st.st_mode) && st.st_size > ERRORFILE_MAX)
+	if (!r && S_ISREG(st.st_mode) && st.st_size > ERROR_FILE_MAX)
 		r = -EFBIG;
 	if (!r)
-		r = log_fs_read(path, ERRORFILE_MAX, &text, &len);
+		r = log_fs_read(path, ERROR_FILE_MAX, &text, &len);
 	if (r < 0) {
-		*ret_problem = r == -ENOENT ? NULL : errorfile_problem(r);
+		*ret_problem = r == -ENOENT ? NULL : error_file_problem(r);
 		return r == -ENOTSUP || r == -EISDIR ? -EBADMSG : r;
 	}
 	*ret_mtime_us = (int64_t)st.st_mtim.tv_sec * 1000000 + st.st_mtim.tv_nsec / 1000;
-	return errorfile_parse(text, len, ret, ret_problem);
+	return error_file_parse(text, len, ret, ret_problem);
 }
 
-void errorfile_fini(struct errorfile *e)
+void error_file_fini(struct error_file *e)
 {
 	json_decref(e->doc);
 	free(e->message);
 	free(e->traceback);
-	*e = (struct errorfile){ .timestamp_us = -1 };
+	*e = (struct error_file){ .timestamp_us = -1 };
 }
 
-int errorfile_copy(const struct errorfile *e, const char *path, int exit_code)
+int error_file_copy(const struct error_file *e, const char *path, int exit_code)
 {
 	_cleanup_json_ json_t *doc = json_deep_copy(e->doc);
 	_cleanup_free_ char *text = NULL;

@@ -18,9 +18,9 @@
  * Limits of texts in events, answers and the record, since each of many workers may have one.
  * Longer texts lose their end, tracebacks their beginning; the file itself and its copy stay whole.
  */
-enum { ERRORFILE_MESSAGE_MAX = 4 << 10, ERRORFILE_TRACEBACK_MAX = 16 << 10 };
+enum { ERROR_FILE_MESSAGE_MAX = 4 << 10, ERROR_FILE_TRACEBACK_MAX = 16 << 10 };
 
-struct errorfile {
+struct error_file {
 	json_t *doc;	      /* the whole document, owned */
 	char *message;	      /* owned, cut to its limit */
 	char *traceback;      /* or NULL; owned, cut to its limit */
@@ -29,17 +29,17 @@ struct errorfile {
 };
 
 /* Parses len bytes. Returns 0, or -EBADMSG with the problem, a static text, in ret_problem. */
-_must_check_ int errorfile_parse(
-	const char *text, size_t len, struct errorfile *ret, const char **ret_problem);
+_must_check_ int error_file_parse(
+	const char *text, size_t len, struct error_file *ret, const char **ret_problem);
 
 /* Reads path (no more than 16 MiB, no symbolic link, regular files only). ret_mtime_us is when it
- * was last written. -ENOENT: there is no file. Other errors: as errorfile_parse(), with the problem
- * in ret_problem. */
-_must_check_ int errorfile_read(
-	const char *path, struct errorfile *ret, int64_t *ret_mtime_us, const char **ret_problem);
+ * was last written. -ENOENT: there is no file. Other errors: as error_file_parse(), with the
+ * problem in ret_problem. */
+_must_check_ int error_file_read(
+	const char *path, struct error_file *ret, int64_t *ret_mtime_us, const char **ret_problem);
 
-void errorfile_fini(struct errorfile *e);
+void error_file_fini(struct error_file *e);
 
 /* Copies the root cause's document to path and, as torchrun does, adds message.errorCode =
  * exit_code if message is an object. Returns 0 or a negative errno. */
-_must_check_ int errorfile_copy(const struct errorfile *e, const char *path, int exit_code);
+_must_check_ int error_file_copy(const struct error_file *e, const char *path, int exit_code);

@@ -19,7 +19,7 @@ static int64_t failure_stop_us(const struct worker *w)
 
 static void failure_fill(struct failure *f, struct worker *w, int64_t now_us)
 {
-	struct rootcause when = {
+	struct root_cause when = {
 		.start_us = w->started_us,
 		.observed_us = w->exit.ended ? w->ended_us : now_us,
 		.claimed_us = -1,
@@ -31,8 +31,8 @@ static void failure_fill(struct failure *f, struct worker *w, int64_t now_us)
 
 	*f = (struct failure){ .worker = w, .status = worker_failed_status(w) };
 	if (w->error_file && w->exit.ended)
-		f->has_file =
-			errorfile_read(w->error_file, &f->file, &when.written_us, &f->problem) == 0;
+		f->has_file = error_file_read(
+				      w->error_file, &f->file, &when.written_us, &f->problem) == 0;
 	if (f->has_file) {
 		when.claimed_us = f->file.timestamp_us;
 		when.claimed_whole = f->file.whole_seconds;
@@ -43,12 +43,12 @@ static void failure_fill(struct failure *f, struct worker *w, int64_t now_us)
 		when.claimed_us = w->blame_us;
 		when.claimed_whole = false;
 	}
-	f->place = rootcause_place(&when);
-	f->collateral = f->place.group == ROOTCAUSE_COLLATERAL;
+	f->place = root_cause_place(&when);
+	f->collateral = f->place.group == ROOT_CAUSE_COLLATERAL;
 	if (f->has_file && f->file.timestamp_us >= 0 && !w->blame_us) {
 		bool plausible;
 
-		rootcause_time(&when, &plausible);
+		root_cause_time(&when, &plausible);
 		if (!plausible)
 			f->problem =
 				"its timestamp is not between the worker's start and end and is not used";
@@ -58,7 +58,7 @@ static void failure_fill(struct failure *f, struct worker *w, int64_t now_us)
 static int failure_compare(const void *pa, const void *pb)
 {
 	const struct failure *a = pa, *b = pb;
-	int order = rootcause_compare(&a->place, &b->place);
+	int order = root_cause_compare(&a->place, &b->place);
 
 	return order ? order : a->worker->rank - b->worker->rank;
 }
@@ -102,7 +102,7 @@ void failures_fini(struct failures *f)
 {
 	for (size_t i = 0; i < f->n; i++)
 		if (f->items[i].has_file)
-			errorfile_fini(&f->items[i].file);
+			error_file_fini(&f->items[i].file);
 	free(f->items);
 	*f = (struct failures){ 0 };
 }

@@ -14,13 +14,13 @@
 
 struct failure {
 	struct worker *worker; /* borrowed */
-	struct rootcause_place place;
+	struct root_cause_place place;
 	bool collateral;
 	int status;	     /* the job's exit status, where this is its root cause */
 	bool has_file;	     /* file is filled */
 	bool application;    /* the program itself reported the failure */
 	const char *problem; /* why error.json is not usable; static, or NULL */
-	struct errorfile file;
+	struct error_file file;
 };
 
 struct failures {

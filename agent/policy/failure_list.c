@@ -13,18 +13,18 @@ static bool failure_list_is(const json_t *failure, const char *flag)
 
 struct failure_list_item {
 	json_t *failure; /* borrowed */
-	struct rootcause_place place;
+	struct root_cause_place place;
 	size_t at; /* index in the list before it is ordered */
 };
 
-static struct rootcause_place failure_list_place(const json_t *failure)
+static struct root_cause_place failure_list_place(const json_t *failure)
 {
 	const json_t *exit = json_object_get(failure, "exit");
 
-	return (struct rootcause_place){
-		.group = failure_list_is(failure, "made_good")	  ? ROOTCAUSE_MADE_GOOD
-			 : failure_list_is(failure, "collateral") ? ROOTCAUSE_COLLATERAL
-								  : ROOTCAUSE_ENDED_IT,
+	return (struct root_cause_place){
+		.group = failure_list_is(failure, "made_good")	  ? ROOT_CAUSE_MADE_GOOD
+			 : failure_list_is(failure, "collateral") ? ROOT_CAUSE_COLLATERAL
+								  : ROOT_CAUSE_ENDED_IT,
 		.time_us = json_get_int(failure, "time_us", 0),
 		.by_signal = json_object_get(exit, "signal"),
 		.out_of_memory = failure_list_is(exit, "out_of_memory"),
@@ -35,7 +35,7 @@ static struct rootcause_place failure_list_place(const json_t *failure)
 static int failure_list_compare(const void *pa, const void *pb)
 {
 	const struct failure_list_item *a = pa, *b = pb;
-	int order = rootcause_compare(&a->place, &b->place);
+	int order = root_cause_compare(&a->place, &b->place);
 
 	return order ? order : a->at < b->at ? -1 : a->at > b->at;
 }

@@ -5,7 +5,7 @@
 
 enum { SECOND_US = 1000000 };
 
-int64_t rootcause_time(const struct rootcause *r, bool *ret_plausible)
+int64_t root_cause_time(const struct root_cause *r, bool *ret_plausible)
 {
 	int64_t t = r->claimed_us;
 	bool plausible = false;
@@ -26,37 +26,37 @@ int64_t rootcause_time(const struct rootcause *r, bool *ret_plausible)
 }
 
 /* Whether the agent stopped the worker, and nothing shows that it had failed before. */
-static bool rootcause_is_collateral(const struct rootcause *r)
+static bool root_cause_is_collateral(const struct root_cause *r)
 {
 	bool plausible;
 	int64_t t;
 
 	if (r->stop_us < 0)
 		return false;
-	t = rootcause_time(r, &plausible);
+	t = root_cause_time(r, &plausible);
 	return !plausible || t >= r->stop_us;
 }
 
-struct rootcause_place rootcause_place(const struct rootcause *r)
+struct root_cause_place root_cause_place(const struct root_cause *r)
 {
-	return (struct rootcause_place){
-		.group = rootcause_is_collateral(r) ? ROOTCAUSE_COLLATERAL : ROOTCAUSE_ENDED_IT,
-		.time_us = rootcause_time(r, NULL),
+	return (struct root_cause_place){
+		.group = root_cause_is_collateral(r) ? ROOT_CAUSE_COLLATERAL : ROOT_CAUSE_ENDED_IT,
+		.time_us = root_cause_time(r, NULL),
 		.by_signal = r->by_signal,
 		.out_of_memory = r->out_of_memory,
 	};
 }
 
-static int64_t rootcause_key(const struct rootcause_place *p)
+static int64_t root_cause_key(const struct root_cause_place *p)
 {
-	return p->time_us - (p->out_of_memory ? ROOTCAUSE_OOM_US : 0);
+	return p->time_us - (p->out_of_memory ? ROOT_CAUSE_OOM_US : 0);
 }
 
-int rootcause_compare(const struct rootcause_place *a, const struct rootcause_place *b)
+int root_cause_compare(const struct root_cause_place *a, const struct root_cause_place *b)
 {
 	if (a->group != b->group)
 		return a->group < b->group ? -1 : 1;
-	if (rootcause_key(a) != rootcause_key(b))
-		return rootcause_key(a) < rootcause_key(b) ? -1 : 1;
+	if (root_cause_key(a) != root_cause_key(b))
+		return root_cause_key(a) < root_cause_key(b) ? -1 : 1;
 	return (int)b->by_signal - (int)a->by_signal;
 }

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct rootcause {
+struct root_cause {
 	int64_t start_us;    /* when the worker began */
 	int64_t observed_us; /* when its end was seen */
 	int64_t claimed_us;  /* error.json's timestamp, -1: none */
@@ -23,25 +23,25 @@ struct rootcause {
 };
 
 /* The time of the failure. ret_plausible (may be NULL): it is the worker's own timestamp. */
-int64_t rootcause_time(const struct rootcause *r, bool *ret_plausible);
+int64_t root_cause_time(const struct root_cause *r, bool *ret_plausible);
 
-enum { ROOTCAUSE_OOM_US = 5000000 };
+enum { ROOT_CAUSE_OOM_US = 5000000 };
 
 /* The keys by which failures are ordered. */
-struct rootcause_place {
+struct root_cause_place {
 	enum {
-		ROOTCAUSE_ENDED_IT, /* it ended the attempt, or would have */
-		ROOTCAUSE_COLLATERAL,
-		ROOTCAUSE_MADE_GOOD, /* the worker was started again alone */
+		ROOT_CAUSE_ENDED_IT, /* it ended the attempt, or would have */
+		ROOT_CAUSE_COLLATERAL,
+		ROOT_CAUSE_MADE_GOOD, /* the worker was started again alone */
 	} group;
 	int64_t time_us;
 	bool by_signal, out_of_memory;
 };
 
-struct rootcause_place rootcause_place(const struct rootcause *r);
+struct root_cause_place root_cause_place(const struct root_cause *r);
 
 /* Less than 0: a comes before b (the root cause comes first); 0: nothing decides. Within a group
  * the earlier failure comes first; at the same time a death by signal does. The kernel's kill for
  * want of memory follows from no other worker's failure, but is seen late where the host gasps for
- * memory: it comes before failures up to ROOTCAUSE_OOM_US earlier. */
-int rootcause_compare(const struct rootcause_place *a, const struct rootcause_place *b);
+ * memory: it comes before failures up to ROOT_CAUSE_OOM_US earlier. */
+int root_cause_compare(const struct root_cause_place *a, const struct root_cause_place *b);

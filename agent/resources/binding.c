@@ -95,7 +95,7 @@ static int binding_find_gpus(
 	const struct spec *spec = supervisor_spec(x->sv);
 	_cleanup_(env_fini) struct env env = { 0 };
 	const char *variable;
-	int *gpus, r = environ_devices(x->sv, w, &env);
+	int *gpus, r = environment_devices(x->sv, w, &env);
 
 	if (r == -ERANGE) /* the worker's start fails, and names the missing device */
 		return 0;

@@ -124,7 +124,7 @@ static int gpus_add_worker(const struct gpu_wait *g, const struct worker *w, cha
 			r = gpus_add(list, devices->ids[i], strlen(devices->ids[i]));
 		return r;
 	}
-	r = environ_devices(g->sv, w, &env);
+	r = environment_devices(g->sv, w, &env);
 	if (r == -ERANGE) /* the worker's start fails, and names the missing device */
 		return 0;
 	if (r < 0)

@@ -216,7 +216,7 @@ int launch_environment(struct supervisor *sv, struct worker *w, struct env *env)
 		log_error("%s", err.text);
 		return r;
 	}
-	r = environ_make(sv, w, env);
+	r = environment_make(sv, w, env);
 	if (!r)
 		r = env_add(env, lifecycle_env(w));
 	if (r < 0)
@@ -311,7 +311,7 @@ static int launch_check_devices(struct supervisor *sv)
 	for (int i = 0; i < sv->n_workers && (sv->spec->virtual_local_rank || devices->ids); i++) {
 		_cleanup_(env_fini) struct env env = { 0 };
 
-		if (environ_make(sv, &sv->workers[i], &env) != -ERANGE)
+		if (environment_make(sv, &sv->workers[i], &env) != -ERANGE)
 			continue;
 		launch_failed(&sv->workers[i], EINVAL,
 			devices->ids ? "give one of resources.devices to"

@@ -121,7 +121,7 @@ static void run_failures_copy_error(struct supervisor *sv, const struct failure 
 		return;
 	if (access(path, F_OK) == 0)
 		log_warning("%s is there already and is replaced", path);
-	r = errorfile_copy(&root->file, path, x->signal ? -x->signal : x->code);
+	r = error_file_copy(&root->file, path, x->signal ? -x->signal : x->code);
 	if (r < 0)
 		log_warning(
 			"cannot copy the root cause's error file to %s: %s", path, strerror(-r));
@@ -148,20 +148,20 @@ void run_failures_copy_groups(struct supervisor *sv)
 	const char *path = sv->opt.error_file, *problem;
 	int signo = (int)json_get_int(exit, "signal", 0), r;
 	_cleanup_free_ char *text = NULL;
-	struct errorfile file = { 0 };
+	struct error_file file = { 0 };
 
 	if (!path || !*path || !json_get_string(root, "error_file", NULL) ||
 		json_object_get(root, "error_file_problem"))
 		return;
 	text = run_failures_error_text(root);
-	r = text ? errorfile_parse(text, strlen(text), &file, &problem) : -ENOMEM;
+	r = text ? error_file_parse(text, strlen(text), &file, &problem) : -ENOMEM;
 	if (!r)
-		r = errorfile_copy(
+		r = error_file_copy(
 			&file, path, signo ? -signo : (int)json_get_int(exit, "code", 0));
 	if (r < 0)
 		log_warning(
 			"cannot write the root cause's error file to %s: %s", path, strerror(-r));
-	errorfile_fini(&file);
+	error_file_fini(&file);
 }
 
 static void run_failures_conclude(struct supervisor *sv, struct failure *f, json_t *j)

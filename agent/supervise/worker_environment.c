@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* Sets CUDA_VISIBLE_DEVICES to its entry for local_rank, so that the worker sees one device. */
-static int environ_virtual_device(struct env *e, int local_rank)
+static int environment_virtual_device(struct env *e, int local_rank)
 {
 	const char *list = env_get(e, "CUDA_VISIBLE_DEVICES");
 	_cleanup_free_ char *copy = NULL;
@@ -30,7 +30,7 @@ static int environ_virtual_device(struct env *e, int local_rank)
 }
 
 /* "SIGTERM,SIGINT", as torchrun sets it from its --signals-to-handle. */
-static int environ_signals(const struct supervisor *sv, struct env *e)
+static int environment_signals(const struct supervisor *sv, struct env *e)
 {
 	char list[512] = "", name[SIGNALS_TEXT_MAX];
 	size_t n = 0;
@@ -43,7 +43,7 @@ static int environ_signals(const struct supervisor *sv, struct env *e)
 
 /* The world size for w: the number of workers when the attempt began; for a worker that was added
  * later, of all up to itself. */
-static int environ_world(const struct supervisor *sv, const struct worker *w)
+static int environment_world(const struct supervisor *sv, const struct worker *w)
 {
 	int n = 0;
 
@@ -52,20 +52,20 @@ static int environ_world(const struct supervisor *sv, const struct worker *w)
 	return w->rank < n ? n : w->rank + 1;
 }
 
-static const char *environ_master_addr(const struct supervisor *sv)
+static const char *environment_master_addr(const struct supervisor *sv)
 {
 	if (sv->master_addr)
 		return sv->master_addr;
 	return sv->spec->rendezvous.master_addr ? sv->spec->rendezvous.master_addr : "127.0.0.1";
 }
 
-static int environ_torch(const struct supervisor *sv, const struct worker *w, struct env *e)
+static int environment_torch(const struct supervisor *sv, const struct worker *w, struct env *e)
 {
 	const struct spec_rendezvous *rdzv = &sv->spec->rendezvous;
 	bool virtual = sv->spec->virtual_local_rank;
 	int max = spec_restart_of(sv->spec, w->role)->max;
 	const struct seat *seat = sv->seat;
-	int world = environ_world(sv, w);
+	int world = environment_world(sv, w);
 	const struct {
 		const char *name;
 		int value;
@@ -90,7 +90,7 @@ static int environ_torch(const struct supervisor *sv, const struct worker *w, st
 	if (!r)
 		r = env_setf(e, "ROLE_NAME", "%s", w->role->name);
 	if (!r)
-		r = env_setf(e, "MASTER_ADDR", "%s", environ_master_addr(sv));
+		r = env_setf(e, "MASTER_ADDR", "%s", environment_master_addr(sv));
 	if (!r)
 		r = env_setf(e, "TORCHELASTIC_RUN_ID", "%s",
 			rdzv->id ? rdzv->id
@@ -99,7 +99,7 @@ static int environ_torch(const struct supervisor *sv, const struct worker *w, st
 	if (!r)
 		r = env_put(e, "TORCHELASTIC_USE_AGENT_STORE=False");
 	if (!r)
-		r = environ_signals(sv, e);
+		r = environment_signals(sv, e);
 	if (!r)
 		r = env_setf(
 			e, "TORCHELASTIC_ERROR_FILE", "%s", w->error_file ? w->error_file : "");
@@ -110,7 +110,7 @@ static int environ_torch(const struct supervisor *sv, const struct worker *w, st
 
 /* Removes what the agent inherited from a worker of another job that runs it: the socket and
  * identity of that worker are not those of this agent's workers. */
-static void environ_drop_outer_worker(struct env *e)
+static void environment_drop_outer_worker(struct env *e)
 {
 	static const char *const names[] = { "ELASTICD_WORKER_SOCKET", "ELASTICD_BOARD",
 		"ELASTICD_SLOT", "ELASTICD_TOKEN", "ELASTICD_START", "ELASTICD_LOG_FILE" };
@@ -122,14 +122,14 @@ static void environ_drop_outer_worker(struct env *e)
 		env_unset(e, names[i]);
 }
 
-static int environ_base(const struct supervisor *sv, struct env *e)
+static int environment_base(const struct supervisor *sv, struct env *e)
 {
 	static const char *const basics[] = { "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG" };
 	int r = 0;
 
 	if (sv->spec->inherit_env) {
 		r = env_add(e, environ);
-		environ_drop_outer_worker(e);
+		environment_drop_outer_worker(e);
 		return r;
 	}
 	for (size_t i = 0; i < sizeof(basics) / sizeof(basics[0]) && !r; i++) {
@@ -142,14 +142,14 @@ static int environ_base(const struct supervisor *sv, struct env *e)
 }
 
 /* The devices that the agent gives w, and the role's own variables. */
-static int environ_own(const struct supervisor *sv, const struct worker *w, struct env *e)
+static int environment_own(const struct supervisor *sv, const struct worker *w, struct env *e)
 {
 	const struct spec_role *role = w->role;
 	int r = 0;
 
 	if (sv->spec->compat_torch && sv->spec->virtual_local_rank &&
 		!sv->spec->resources.devices.ids)
-		r = environ_virtual_device(e, w->local_rank);
+		r = environment_virtual_device(e, w->local_rank);
 	if (!r)
 		r = devices_env(sv, w, e);
 	if (!r)
@@ -159,20 +159,20 @@ static int environ_own(const struct supervisor *sv, const struct worker *w, stru
 	return r;
 }
 
-int environ_devices(const struct supervisor *sv, const struct worker *w, struct env *e)
+int environment_devices(const struct supervisor *sv, const struct worker *w, struct env *e)
 {
-	int r = environ_base(sv, e);
+	int r = environment_base(sv, e);
 
-	return r ? r : environ_own(sv, w, e);
+	return r ? r : environment_own(sv, w, e);
 }
 
-int environ_make(const struct supervisor *sv, const struct worker *w, struct env *e)
+int environment_make(const struct supervisor *sv, const struct worker *w, struct env *e)
 {
 	const struct spec_role *role = w->role;
-	int r = environ_base(sv, e);
+	int r = environment_base(sv, e);
 
 	if (!r && sv->spec->compat_torch)
-		r = environ_torch(sv, w, e);
+		r = environment_torch(sv, w, e);
 	if (!r)
 		r = env_setf(e, "ELASTICD_JOB", "%s", sv->spec->name);
 	if (!r)
@@ -190,5 +190,5 @@ int environ_make(const struct supervisor *sv, const struct worker *w, struct env
 		r = FEATURES_TRY(sv, worker_environment, sv, w, e);
 	if (!r)
 		r = tfconfig_env(sv, w, e);
-	return r ? r : environ_own(sv, w, e);
+	return r ? r : environment_own(sv, w, e);
 }

@@ -12,9 +12,10 @@
 
 /* Fills e, which is empty, for the next start of w. -ENOMEM, or -ERANGE if there is no device for w
  * (virtual_local_rank, resources.devices). */
-_must_check_ int environ_make(const struct supervisor *sv, const struct worker *w, struct env *e);
+_must_check_ int environment_make(
+	const struct supervisor *sv, const struct worker *w, struct env *e);
 
 /* The part of it that says which devices w sees, and needs no more than the list of workers. The
  * same errors. */
-_must_check_ int environ_devices(
+_must_check_ int environment_devices(
 	const struct supervisor *sv, const struct worker *w, struct env *e);

@@ -13,7 +13,7 @@
  * that can be sent and a message of one line; whatever is not has to have its problem named.
  */
 
-static void check_failure(struct errorfile *e)
+static void check_failure(struct error_file *e)
 {
 	char role_name[] = "worker", path[] = "error.json";
 	struct spec_role role = { .name = role_name, .replicas = 1 };
@@ -24,7 +24,7 @@ static void check_failure(struct errorfile *e)
 	char line[256];
 
 	worker_set_exit(&worker, CLD_EXITED, 1);
-	f.place = rootcause_place(&(struct rootcause){ .start_us = 0,
+	f.place = root_cause_place(&(struct root_cause){ .start_us = 0,
 		.observed_us = INT64_MAX,
 		.claimed_us = e->timestamp_us,
 		.claimed_whole = e->whole_seconds,
@@ -43,9 +43,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct errorfile e;
+	struct error_file e;
 	const char *problem;
-	int r = errorfile_parse((const char *)data, size, &e, &problem);
+	int r = error_file_parse((const char *)data, size, &e, &problem);
 
 	if (r < 0) {
 		if (r != -EBADMSG || !problem)
@@ -55,6 +55,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (problem || !e.doc || !e.message || e.timestamp_us < -1)
 		abort();
 	check_failure(&e);
-	errorfile_fini(&e);
+	error_file_fini(&e);
 	return 0;
 }

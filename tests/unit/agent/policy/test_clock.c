@@ -39,9 +39,9 @@ int gettimeofday(struct timeval *restrict ret, void *restrict zone)
 	return 0;
 }
 
-static bool is_collateral(const struct rootcause *r)
+static bool is_collateral(const struct root_cause *r)
 {
-	return rootcause_place(r).group == ROOTCAUSE_COLLATERAL;
+	return root_cause_place(r).group == ROOT_CAUSE_COLLATERAL;
 }
 
 static void note_time(void *arg)
@@ -106,9 +106,9 @@ START_TEST(a_window_of_restarts_does_not_slide_with_the_wall_clock)
 END_TEST
 
 /* A worker that began at 1000 s and whose end was seen at at_s. Negative: no such time. */
-static struct rootcause failed(int64_t at_s, int64_t claimed_s, int64_t stopped_s)
+static struct root_cause failed(int64_t at_s, int64_t claimed_s, int64_t stopped_s)
 {
-	return (struct rootcause){ .start_us = 1000 * second_us,
+	return (struct root_cause){ .start_us = 1000 * second_us,
 		.observed_us = at_s * second_us,
 		.claimed_us = claimed_s < 0 ? -1 : claimed_s * second_us,
 		.written_us = -1,
@@ -120,13 +120,13 @@ START_TEST(a_failure_before_the_clock_was_set_is_the_cause_and_a_stop_after_that
 	/* The clock is set between the first failure and the stop of the others; each worker's
 	 * timestamp is the clock's time at its failure. */
 	for (int64_t jump = -900; jump <= 900; jump += 300) {
-		struct rootcause both[] = { failed(1011 + jump, 1011 + jump, 1010 + jump),
+		struct root_cause both[] = { failed(1011 + jump, 1011 + jump, 1010 + jump),
 			failed(1010, 1009, -1) };
 
-		struct rootcause_place stopped = rootcause_place(&both[0]);
-		struct rootcause_place cause = rootcause_place(&both[1]);
+		struct root_cause_place stopped = root_cause_place(&both[0]);
+		struct root_cause_place cause = root_cause_place(&both[1]);
 
-		ck_assert_int_lt(rootcause_compare(&cause, &stopped), 0);
+		ck_assert_int_lt(root_cause_compare(&cause, &stopped), 0);
 		ck_assert(is_collateral(&both[0]));
 		ck_assert(!is_collateral(&both[1]));
 	}
@@ -135,17 +135,17 @@ END_TEST
 
 START_TEST(a_failure_across_the_setting_of_the_clock_has_the_time_at_which_it_was_seen)
 {
-	struct rootcause back = failed(500, 1010, -1), long_back = failed(500, 490, -1),
-			 forth = failed(5000, 1010, -1);
+	struct root_cause back = failed(500, 1010, -1), long_back = failed(500, 490, -1),
+			  forth = failed(5000, 1010, -1);
 	bool plausible = true;
 
 	/* Set back: the worker's timestamp is in the future, or before its own start. */
-	ck_assert_int_eq(rootcause_time(&back, &plausible), 500 * second_us);
+	ck_assert_int_eq(root_cause_time(&back, &plausible), 500 * second_us);
 	ck_assert(!plausible);
-	ck_assert_int_eq(rootcause_time(&long_back, &plausible), 500 * second_us);
+	ck_assert_int_eq(root_cause_time(&long_back, &plausible), 500 * second_us);
 	ck_assert(!plausible);
 	/* Set forward: the timestamp is plausible. */
-	ck_assert_int_eq(rootcause_time(&forth, &plausible), 1010 * second_us);
+	ck_assert_int_eq(root_cause_time(&forth, &plausible), 1010 * second_us);
 	ck_assert(plausible);
 }
 END_TEST
@@ -154,7 +154,7 @@ START_TEST(a_failure_before_the_own_stop_that_the_clock_denies_is_taken_for_coll
 {
 	/* The worker failed at 1010 and reported that time; then the clock was set back by 600 s,
 	 * and the agent, which had not seen the failure, stopped it. No time shows the order. */
-	struct rootcause r = failed(411, 1010, 410);
+	struct root_cause r = failed(411, 1010, 410);
 
 	ck_assert(is_collateral(&r));
 }

@@ -40,56 +40,57 @@ static void put(const char *rest, const char *text)
 	ck_assert_int_eq(file_write_atomic(in_dir(rest), text, strlen(text), 0644, false), 0);
 }
 
-static struct errorfile parse(const char *text)
+static struct error_file parse(const char *text)
 {
-	struct errorfile e;
+	struct error_file e;
 	const char *problem = "not touched";
 
 	memset(&e, 0xee, sizeof(e));
-	ck_assert_int_eq(errorfile_parse(text, strlen(text), &e, &problem), 0);
+	ck_assert_int_eq(error_file_parse(text, strlen(text), &e, &problem), 0);
 	ck_assert_ptr_null(problem);
 	return e;
 }
 
-/* errorfile_parse() refuses text with this problem, and leaves the result untouched. */
+/* error_file_parse() refuses text with this problem, and leaves the result untouched. */
 static void refuse(const char *text, size_t len, const char *expected)
 {
-	struct errorfile e, before;
+	struct error_file e, before;
 	const char *problem = NULL;
 
 	memset(&e, 0xee, sizeof(e));
 	before = e;
-	ck_assert_int_eq(errorfile_parse(text, len, &e, &problem), -EBADMSG);
+	ck_assert_int_eq(error_file_parse(text, len, &e, &problem), -EBADMSG);
 	ck_assert_str_eq(problem, expected);
 	ck_assert_mem_eq(&e, &before, sizeof(e));
 }
 
 START_TEST(the_record_decorator_s_shape_is_read)
 {
-	struct errorfile e = parse("{\"message\": {\"message\": \"ValueError: no\", \"extraInfo\": "
-				   "{\"py_callstack\": \"Traceback:\\n  x\\n\", "
-				   "\"timestamp\": \"1700000000\"}}}");
+	struct error_file e =
+		parse("{\"message\": {\"message\": \"ValueError: no\", \"extraInfo\": "
+		      "{\"py_callstack\": \"Traceback:\\n  x\\n\", "
+		      "\"timestamp\": \"1700000000\"}}}");
 
 	ck_assert_str_eq(e.message, "ValueError: no");
 	ck_assert_str_eq(e.traceback, "Traceback:\n  x\n");
 	ck_assert_int_eq(e.timestamp_us, 1700000000000000);
 	ck_assert(e.whole_seconds);
-	errorfile_fini(&e);
+	error_file_fini(&e);
 	ck_assert_ptr_null(e.message);
 	ck_assert_int_eq(e.timestamp_us, -1);
-	errorfile_fini(&e);
+	error_file_fini(&e);
 }
 END_TEST
 
 START_TEST(the_short_shape_is_read)
 {
-	struct errorfile e = parse("{\"message\": \"boom\", \"timestamp\": 1700000000}");
+	struct error_file e = parse("{\"message\": \"boom\", \"timestamp\": 1700000000}");
 
 	ck_assert_str_eq(e.message, "boom");
 	ck_assert_ptr_null(e.traceback);
 	ck_assert_int_eq(e.timestamp_us, 1700000000000000);
 	ck_assert(e.whole_seconds);
-	errorfile_fini(&e);
+	error_file_fini(&e);
 }
 END_TEST
 
@@ -109,7 +110,7 @@ START_TEST(texts_without_end_are_cut_between_characters_and_stay_whole_in_the_co
 	size_t size = (size_t)walk_length(1 << 20, 1 << 20, 1 << 16);
 	_cleanup_free_ char *big = of_two_bytes(size), *text = NULL;
 	_cleanup_json_ json_t *message = NULL, *traceback = NULL, *copy = NULL;
-	struct errorfile e;
+	struct error_file e;
 
 	ck_assert_int_gt(asprintf(&text,
 				 "{\"message\": {\"message\": \"x%s\", \"extraInfo\": "
@@ -117,33 +118,33 @@ START_TEST(texts_without_end_are_cut_between_characters_and_stay_whole_in_the_co
 				 big, big),
 		0);
 	e = parse(text);
-	ck_assert_uint_le(strlen(e.message), ERRORFILE_MESSAGE_MAX + 8);
-	ck_assert_uint_gt(strlen(e.message), ERRORFILE_MESSAGE_MAX - 8);
-	ck_assert_uint_le(strlen(e.traceback), ERRORFILE_TRACEBACK_MAX + 8);
+	ck_assert_uint_le(strlen(e.message), ERROR_FILE_MESSAGE_MAX + 8);
+	ck_assert_uint_gt(strlen(e.message), ERROR_FILE_MESSAGE_MAX - 8);
+	ck_assert_uint_le(strlen(e.traceback), ERROR_FILE_TRACEBACK_MAX + 8);
 	ck_assert_int_eq(e.message[0], 'x');
 	ck_assert_int_eq(e.traceback[strlen(e.traceback) - 1], 'y');
 	message = json_string(e.message); /* NULL if it is not UTF-8 */
 	traceback = json_string(e.traceback);
 	ck_assert(message && traceback);
-	ck_assert_int_eq(errorfile_copy(&e, in_dir("copy"), 3), 0);
+	ck_assert_int_eq(error_file_copy(&e, in_dir("copy"), 3), 0);
 	copy = json_load_file(in_dir("copy"), 0, NULL);
 	ck_assert_uint_eq(
 		json_string_length(json_object_get(json_object_get(copy, "message"), "message")),
 		2 * size + 1);
-	errorfile_fini(&e);
+	error_file_fini(&e);
 }
 END_TEST
 
 START_TEST(each_shape_has_its_timestamp_in_its_own_place)
 {
-	struct errorfile e =
+	struct error_file e =
 		parse("{\"message\": {\"message\": \"a\"}, \"timestamp\": 1700000000}");
 
 	ck_assert_int_eq(e.timestamp_us, -1);
-	errorfile_fini(&e);
+	error_file_fini(&e);
 	e = parse("{\"message\": \"a\", \"extraInfo\": {\"timestamp\": 1700000000}}");
 	ck_assert_int_eq(e.timestamp_us, -1);
-	errorfile_fini(&e);
+	error_file_fini(&e);
 }
 END_TEST
 
@@ -185,7 +186,7 @@ START_TEST(a_timestamp_is_a_number_or_a_string_with_one)
 
 	for (int i = 0; i < 2; i++) {
 		char text[160];
-		struct errorfile e;
+		struct error_file e;
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
@@ -196,7 +197,7 @@ START_TEST(a_timestamp_is_a_number_or_a_string_with_one)
 			(long long)e.timestamp_us);
 		if (stamps[_i].us >= 0)
 			ck_assert_int_eq(e.whole_seconds, stamps[_i].whole);
-		errorfile_fini(&e);
+		error_file_fini(&e);
 	}
 }
 END_TEST
@@ -212,12 +213,12 @@ START_TEST(members_of_wrong_types_are_passed_over)
 	};
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-		struct errorfile e = parse(texts[i]);
+		struct error_file e = parse(texts[i]);
 
 		ck_assert_str_eq(e.message, "x");
 		ck_assert_ptr_null(e.traceback);
 		ck_assert_int_eq(e.timestamp_us, -1);
-		errorfile_fini(&e);
+		error_file_fini(&e);
 	}
 }
 END_TEST
@@ -278,29 +279,29 @@ END_TEST
 START_TEST(a_file_is_read_with_the_time_it_was_written)
 {
 	struct timespec when[2] = { { 1700000000, 0 }, { 1700000000, 123456789 } };
-	struct errorfile e;
+	struct error_file e;
 	const char *problem;
 	int64_t mtime = 0;
 
 	put("error.json", "{\"message\": \"x\"}\n");
 	ck_assert_int_eq(utimensat(AT_FDCWD, in_dir("error.json"), when, 0), 0);
-	ck_assert_int_eq(errorfile_read(name, &e, &mtime, &problem), 0);
+	ck_assert_int_eq(error_file_read(name, &e, &mtime, &problem), 0);
 	ck_assert_str_eq(e.message, "x");
 	ck_assert_int_eq(mtime, 1700000000123456);
-	errorfile_fini(&e);
+	error_file_fini(&e);
 }
 END_TEST
 
 /* The problem that is reported for the file in dir, which must be unusable. */
 static int read_bad(const char *rest, const char **ret_problem)
 {
-	struct errorfile e, before;
+	struct error_file e, before;
 	int64_t mtime;
 	int r;
 
 	memset(&e, 0xee, sizeof(e));
 	before = e;
-	r = errorfile_read(in_dir(rest), &e, &mtime, ret_problem);
+	r = error_file_read(in_dir(rest), &e, &mtime, ret_problem);
 	ck_assert_int_lt(r, 0);
 	ck_assert_mem_eq(&e, &before, sizeof(e));
 	return r;
@@ -366,15 +367,15 @@ END_TEST
 
 static void assert_copy(const char *source, int exit_code, const char *expected)
 {
-	struct errorfile e = parse(source);
+	struct error_file e = parse(source);
 	_cleanup_free_ char *text = NULL;
 
-	ck_assert_int_eq(errorfile_copy(&e, in_dir("copy"), exit_code), 0);
+	ck_assert_int_eq(error_file_copy(&e, in_dir("copy"), exit_code), 0);
 	ck_assert_int_eq(file_read(name, 0, &text, NULL), 0);
 	ck_assert_str_eq(text, expected);
 	/* The document itself is unchanged. */
 	ck_assert_ptr_null(json_object_get(json_object_get(e.doc, "message"), "errorCode"));
-	errorfile_fini(&e);
+	error_file_fini(&e);
 }
 
 START_TEST(a_copy_gets_the_exit_code_where_message_is_an_object)
@@ -391,25 +392,25 @@ END_TEST
 
 START_TEST(a_copy_replaces_what_is_there_and_says_where_it_cannot)
 {
-	struct errorfile e = parse("{\"message\": {\"message\": \"x\", \"errorCode\": 1}}");
+	struct error_file e = parse("{\"message\": {\"message\": \"x\", \"errorCode\": 1}}");
 	_cleanup_free_ char *text = NULL;
 	struct stat st;
 
 	put("copy", "old and longer than what comes, by far, so that nothing of it may stay");
-	ck_assert_int_eq(errorfile_copy(&e, in_dir("copy"), 7), 0);
+	ck_assert_int_eq(error_file_copy(&e, in_dir("copy"), 7), 0);
 	ck_assert_int_eq(file_read(name, 0, &text, NULL), 0);
 	ck_assert_str_eq(text, "{\"message\":{\"message\":\"x\",\"errorCode\":7}}");
 	ck_assert_int_eq(stat(name, &st), 0);
 	ck_assert_int_eq(st.st_mode & 07777, 0644);
-	ck_assert_int_eq(errorfile_copy(&e, in_dir("missing/copy"), 7), -ENOENT);
-	errorfile_fini(&e);
+	ck_assert_int_eq(error_file_copy(&e, in_dir("missing/copy"), 7), -ENOENT);
+	error_file_fini(&e);
 }
 END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("errorfile");
-	TCase *t = tcase_create("errorfile");
+	Suite *s = suite_create("error_file");
+	TCase *t = tcase_create("error_file");
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, the_record_decorator_s_shape_is_read);

@@ -123,8 +123,8 @@ START_TEST(failures_stand_as_their_places_say_whatever_they_are)
 		for (int i = 0; i < N; i++) {
 			const struct failure *f = &failures.items[i];
 
-			ck_assert_int_eq(f->collateral, f->place.group == ROOTCAUSE_COLLATERAL);
-			ck_assert(i == 0 || rootcause_compare(&f[-1].place, &f->place) <= 0);
+			ck_assert_int_eq(f->collateral, f->place.group == ROOT_CAUSE_COLLATERAL);
+			ck_assert(i == 0 || root_cause_compare(&f[-1].place, &f->place) <= 0);
 		}
 		failures_fini(&failures);
 	}

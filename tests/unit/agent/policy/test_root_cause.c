@@ -13,53 +13,53 @@
 enum { S = 1000000, START = 100 * S + 700000, END = 105 * S };
 
 /* A worker that ended by itself and wrote nothing. */
-static struct rootcause ended(int64_t at)
+static struct root_cause ended(int64_t at)
 {
-	return (struct rootcause){ .start_us = START,
+	return (struct root_cause){ .start_us = START,
 		.observed_us = at,
 		.claimed_us = -1,
 		.written_us = -1,
 		.stop_us = -1 };
 }
 
-static struct rootcause claimed(int64_t at, int64_t claim)
+static struct root_cause claimed(int64_t at, int64_t claim)
 {
-	struct rootcause r = ended(at);
+	struct root_cause r = ended(at);
 
 	r.claimed_us = claim;
 	return r;
 }
 
-static struct rootcause claimed_whole(int64_t at, int64_t claim, int64_t written)
+static struct root_cause claimed_whole(int64_t at, int64_t claim, int64_t written)
 {
-	struct rootcause r = claimed(at, claim);
+	struct root_cause r = claimed(at, claim);
 
 	r.claimed_whole = true;
 	r.written_us = written;
 	return r;
 }
 
-static struct rootcause stopped(struct rootcause r, int64_t at)
+static struct root_cause stopped(struct root_cause r, int64_t at)
 {
 	r.stop_us = at;
 	return r;
 }
 
-static bool is_collateral(const struct rootcause *r)
+static bool is_collateral(const struct root_cause *r)
 {
-	return rootcause_place(r).group == ROOTCAUSE_COLLATERAL;
+	return root_cause_place(r).group == ROOT_CAUSE_COLLATERAL;
 }
 
 /* The index of the root cause among n failures, or -1 when all are collateral. */
-static int first_of(const struct rootcause *r, size_t n)
+static int first_of(const struct root_cause *r, size_t n)
 {
-	struct rootcause_place best = { .group = ROOTCAUSE_COLLATERAL, .time_us = INT64_MIN };
+	struct root_cause_place best = { .group = ROOT_CAUSE_COLLATERAL, .time_us = INT64_MIN };
 	int index = -1;
 
 	for (size_t i = 0; i < n; i++) {
-		struct rootcause_place p = rootcause_place(&r[i]);
+		struct root_cause_place p = root_cause_place(&r[i]);
 
-		if (rootcause_compare(&p, &best) >= 0)
+		if (root_cause_compare(&p, &best) >= 0)
 			continue;
 		best = p;
 		index = (int)i;
@@ -67,13 +67,13 @@ static int first_of(const struct rootcause *r, size_t n)
 	return index;
 }
 
-static void assert_time(struct rootcause r, int64_t expected, bool plausible)
+static void assert_time(struct root_cause r, int64_t expected, bool plausible)
 {
 	bool was = !plausible;
 
-	ck_assert_int_eq(rootcause_time(&r, &was), expected);
+	ck_assert_int_eq(root_cause_time(&r, &was), expected);
 	ck_assert_int_eq(was, plausible);
-	ck_assert_int_eq(rootcause_time(&r, NULL), expected);
+	ck_assert_int_eq(root_cause_time(&r, NULL), expected);
 }
 
 START_TEST(without_a_timestamp_the_observed_end_counts)
@@ -134,7 +134,7 @@ END_TEST
 
 START_TEST(a_fraction_is_never_replaced_by_the_file_s_time)
 {
-	struct rootcause r = claimed(END, 102 * S + 1);
+	struct root_cause r = claimed(END, 102 * S + 1);
 
 	r.written_us = 102 * S + 500000;
 	assert_time(r, 102 * S + 1, true);
@@ -143,7 +143,7 @@ END_TEST
 
 START_TEST(a_worker_that_was_not_stopped_is_not_collateral)
 {
-	struct rootcause r = ended(END);
+	struct root_cause r = ended(END);
 
 	ck_assert(!is_collateral(&r));
 	r = claimed(END, 7);
@@ -153,9 +153,9 @@ END_TEST
 
 START_TEST(a_worker_that_ended_after_its_stop_is_collateral)
 {
-	struct rootcause silent = stopped(ended(END), 104 * S);
-	struct rootcause wrote_later = stopped(claimed(END, 104 * S), 104 * S);
-	struct rootcause implausible = stopped(claimed(END, START - 1), 104 * S);
+	struct root_cause silent = stopped(ended(END), 104 * S);
+	struct root_cause wrote_later = stopped(claimed(END, 104 * S), 104 * S);
+	struct root_cause implausible = stopped(claimed(END, START - 1), 104 * S);
 
 	ck_assert(is_collateral(&silent));
 	ck_assert(is_collateral(&wrote_later));
@@ -167,7 +167,7 @@ START_TEST(a_worker_that_had_failed_by_itself_before_it_was_stopped_is_the_cause
 {
 	/* The worker raised at 102, wrote its file, and hung in its exit handlers until it was
 	 * stopped. */
-	struct rootcause r[] = { ended(103 * S), stopped(claimed(END, 102 * S), 104 * S) };
+	struct root_cause r[] = { ended(103 * S), stopped(claimed(END, 102 * S), 104 * S) };
 
 	ck_assert(!is_collateral(&r[1]));
 	ck_assert_int_eq(first_of(r, 2), 1);
@@ -177,7 +177,7 @@ END_TEST
 START_TEST(a_file_that_the_stop_signal_made_it_write_leaves_it_collateral)
 {
 	/* The worker was stopped at 103.5; in whole seconds its failure looks earlier. */
-	struct rootcause r[] = { ended(103 * S + 400000),
+	struct root_cause r[] = { ended(103 * S + 400000),
 		stopped(claimed_whole(END, 103 * S, 103 * S + 600000), 103 * S + 500000) };
 
 	ck_assert(is_collateral(&r[1]));
@@ -187,7 +187,7 @@ END_TEST
 
 START_TEST(the_earliest_failure_is_the_cause_at_sub_second_resolution)
 {
-	struct rootcause r[] = { ended(103 * S), claimed(END, 102 * S + 2),
+	struct root_cause r[] = { ended(103 * S), claimed(END, 102 * S + 2),
 		claimed(END, 102 * S + 1), claimed_whole(END, 102 * S, 102 * S + 3) };
 
 	ck_assert_int_eq(first_of(r, 4), 2);
@@ -196,7 +196,7 @@ END_TEST
 
 START_TEST(an_old_timestamp_does_not_win_over_a_real_failure)
 {
-	struct rootcause r[] = { claimed(END, 5), ended(103 * S) };
+	struct root_cause r[] = { claimed(END, 5), ended(103 * S) };
 
 	ck_assert_int_eq(first_of(r, 2), 1);
 }
@@ -204,7 +204,7 @@ END_TEST
 
 START_TEST(collateral_is_never_the_cause)
 {
-	struct rootcause r[] = { stopped(ended(101 * S), START), stopped(ended(102 * S), START),
+	struct root_cause r[] = { stopped(ended(101 * S), START), stopped(ended(102 * S), START),
 		ended(END) };
 
 	ck_assert_int_eq(first_of(r, 3), 2);
@@ -215,7 +215,7 @@ END_TEST
 
 START_TEST(a_tie_goes_to_a_death_by_signal_and_then_to_the_lower_index)
 {
-	struct rootcause r[] = { ended(END), ended(END), ended(END) };
+	struct root_cause r[] = { ended(END), ended(END), ended(END) };
 
 	ck_assert_int_eq(first_of(r, 3), 0);
 	r[1].by_signal = r[2].by_signal = true;
@@ -227,13 +227,13 @@ END_TEST
 
 START_TEST(a_kill_for_want_of_memory_is_the_cause_of_what_was_seen_just_before)
 {
-	struct rootcause r[] = { claimed(END, END - 2 * S), ended(END) };
+	struct root_cause r[] = { claimed(END, END - 2 * S), ended(END) };
 
 	ck_assert_int_eq(first_of(r, 2), 0);
 	r[1].by_signal = r[1].out_of_memory = true;
 	ck_assert_int_eq(first_of(r, 2), 1);
-	ck_assert_int_eq(rootcause_place(&r[1]).time_us, END);
-	r[0].claimed_us = r[0].start_us = END - ROOTCAUSE_OOM_US - 1;
+	ck_assert_int_eq(root_cause_place(&r[1]).time_us, END);
+	r[0].claimed_us = r[0].start_us = END - ROOT_CAUSE_OOM_US - 1;
 	ck_assert_int_eq(first_of(r, 2), 0);
 	r[1].stop_us = START;
 	r[0].claimed_us = END;
@@ -242,10 +242,10 @@ START_TEST(a_kill_for_want_of_memory_is_the_cause_of_what_was_seen_just_before)
 END_TEST
 
 /* A random failure, on a coarse grid of times so that ties and limits are frequent. */
-static struct rootcause any(uint32_t *seed)
+static struct root_cause any(uint32_t *seed)
 {
 	int64_t half = S / 2;
-	struct rootcause r = { .start_us = START,
+	struct root_cause r = { .start_us = START,
 		.observed_us = START + next_random(seed) % 9 * half };
 
 	r.claimed_us = (int64_t)(next_random(seed) % 16) * half + 99 * S;
@@ -258,20 +258,20 @@ static struct rootcause any(uint32_t *seed)
 	return r;
 }
 
-static void check_pick(const struct rootcause *r, size_t n)
+static void check_pick(const struct root_cause *r, size_t n)
 {
 	int pick = first_of(r, n);
 
 	for (size_t i = 0; i < n; i++) {
-		int64_t mine = rootcause_time(&r[i], NULL);
+		int64_t mine = root_cause_time(&r[i], NULL);
 
 		if (is_collateral(&r[i])) {
 			ck_assert_int_ne(pick, (int)i);
 			continue;
 		}
 		ck_assert_int_ge(pick, 0);
-		ck_assert_int_le(rootcause_time(&r[pick], NULL), mine);
-		if (mine == rootcause_time(&r[pick], NULL) && r[i].by_signal)
+		ck_assert_int_le(root_cause_time(&r[pick], NULL), mine);
+		if (mine == root_cause_time(&r[pick], NULL) && r[i].by_signal)
 			ck_assert(r[pick].by_signal);
 		ck_assert(mine >= r[i].start_us && mine <= r[i].observed_us);
 	}
@@ -283,7 +283,7 @@ START_TEST(the_order_of_the_failures_does_not_change_the_cause)
 
 	for (int round = 0; round < (under_valgrind() ? 1000 : 20000); round++) {
 		size_t n = next_random(&seed) % 6 + 1;
-		struct rootcause r[6], shuffled[6];
+		struct root_cause r[6], shuffled[6];
 		int pick, again;
 
 		for (size_t i = 0; i < n; i++)
@@ -291,7 +291,7 @@ START_TEST(the_order_of_the_failures_does_not_change_the_cause)
 		memcpy(shuffled, r, sizeof(r));
 		for (size_t i = n; i > 1; i--) {
 			size_t k = next_random(&seed) % i;
-			struct rootcause swap = shuffled[k];
+			struct root_cause swap = shuffled[k];
 
 			shuffled[k] = shuffled[i - 1];
 			shuffled[i - 1] = swap;
@@ -303,7 +303,7 @@ START_TEST(the_order_of_the_failures_does_not_change_the_cause)
 		if (pick < 0)
 			continue;
 		ck_assert_int_eq(
-			rootcause_time(&r[pick], NULL), rootcause_time(&shuffled[again], NULL));
+			root_cause_time(&r[pick], NULL), root_cause_time(&shuffled[again], NULL));
 		ck_assert_int_eq(r[pick].by_signal, shuffled[again].by_signal);
 	}
 }
@@ -311,8 +311,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("rootcause");
-	TCase *t = tcase_create("rootcause");
+	Suite *s = suite_create("root_cause");
+	TCase *t = tcase_create("root_cause");
 
 	tcase_add_test(t, without_a_timestamp_the_observed_end_counts);
 	tcase_add_test(t, a_timestamp_counts_between_start_and_observed_end_inclusive);

@@ -61,7 +61,7 @@ static const char *var(int worker, const char *name)
 	_cleanup_(env_fini) struct env e = { 0 };
 	const char *found;
 
-	ck_assert_int_eq(environ_make(&agent, &agent.workers[worker], &e), 0);
+	ck_assert_int_eq(environment_make(&agent, &agent.workers[worker], &e), 0);
 	found = env_get(&e, name);
 	if (!found)
 		return NULL;
@@ -331,7 +331,7 @@ START_TEST(too_few_devices_after_scale_are_an_error)
 	start("{'roles':[" ROLE("a", "2") "]," DEVICES("[0,1]", "stride") "}");
 	replicas[0] = 3;
 	ck_assert_int_eq(worker_list_make(&agent, &err), 0);
-	ck_assert_int_eq(environ_make(&agent, &agent.workers[0], &e), -ERANGE);
+	ck_assert_int_eq(environment_make(&agent, &agent.workers[0], &e), -ERANGE);
 	stop();
 }
 END_TEST
