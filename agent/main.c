@@ -81,112 +81,77 @@ static int main_usage(FILE *f)
 	return f == stdout ? 0 : EXIT_AGENT;
 }
 
+/* An option and where its value goes; one of the three is set. */
+struct main_option {
+	const char *name;
+	bool *flag;
+	int *number; /* -1 where the argument is none */
+	const char **text;
+};
+
+enum { MAIN_OPTIONS_MAX = 32, MAIN_OPTION_FIRST = 256 }; /* values of getopt_long() */
+
+/* Fills ret for getopt_long(). */
+static void main_long_options(
+	const struct main_option *table, size_t n, struct option ret[MAIN_OPTIONS_MAX])
+{
+	for (size_t i = 0; i < n; i++)
+		ret[i] = (struct option){ .name = table[i].name,
+			.has_arg = table[i].flag ? no_argument : required_argument,
+			.val = MAIN_OPTION_FIRST + (int)i };
+	ret[n] = (struct option){ 0 };
+}
+
 /* Returns -1 to go on, or an exit status. */
 static int main_parse(int argc, char **argv, struct main_options *o)
 {
-	enum {
-		O_SPEC = 256,
-		O_FG,
-		O_RUN,
-		O_LISTEN,
-		O_LOCK,
-		O_STATE,
-		O_RUNTIME,
-		O_LOGS,
-		O_ERROR,
-		O_RESUME,
-		O_LOST,
-		O_SERVE,
-		O_CONN,
-		O_ALONE,
-		O_GPUS,
-		O_FREE_AS,
-		O_FREE_WITHIN,
-		O_GPU_USAGE,
-		O_LEVEL,
-		O_VERSION,
-		O_HELP
+	bool version = false, help = false;
+	const struct main_option table[] = {
+		{ "spec-fd", .number = &o->spec_fd },
+		{ "foreground", .flag = &o->agent.foreground },
+		{ "run", .text = &o->agent.run },
+		{ "listen-fd", .number = &o->agent.listen_fd },
+		{ "lock-fd", .number = &o->lock_fd },
+		{ "state-dir", .text = &o->agent.state_dir },
+		{ "runtime-dir", .text = &o->agent.runtime_dir },
+		{ "log-dir", .text = &o->agent.log_root },
+		{ "error-file", .text = &o->agent.error_file },
+		{ "resume", .flag = &o->agent.resume },
+		{ "lost", .text = &o->agent.lost },
+		{ "serve", .text = &o->record_dir },
+		{ "conn-fd", .number = &o->conn_fd },
+		{ "alone", .flag = &o->alone },
+		{ "gpu-memory", .text = &o->gpus },
+		{ "free-as", .text = &o->free_as },
+		{ "free-within", .number = &o->free_within },
+		{ "gpu-usage", .flag = &o->gpu_usage },
+		{ "log-level", .text = &o->log_level },
+		{ "version", .flag = &version },
+		{ "help", .flag = &help },
 	};
-	static const struct option options[] = { { "spec-fd", 1, NULL, O_SPEC },
-		{ "foreground", 0, NULL, O_FG }, { "run", 1, NULL, O_RUN },
-		{ "listen-fd", 1, NULL, O_LISTEN }, { "lock-fd", 1, NULL, O_LOCK },
-		{ "state-dir", 1, NULL, O_STATE }, { "runtime-dir", 1, NULL, O_RUNTIME },
-		{ "log-dir", 1, NULL, O_LOGS }, { "error-file", 1, NULL, O_ERROR },
-		{ "resume", 0, NULL, O_RESUME }, { "lost", 1, NULL, O_LOST },
-		{ "serve", 1, NULL, O_SERVE }, { "conn-fd", 1, NULL, O_CONN },
-		{ "alone", 0, NULL, O_ALONE }, { "gpu-memory", 1, NULL, O_GPUS },
-		{ "free-as", 1, NULL, O_FREE_AS }, { "free-within", 1, NULL, O_FREE_WITHIN },
-		{ "gpu-usage", 0, NULL, O_GPU_USAGE }, { "log-level", 1, NULL, O_LEVEL },
-		{ "version", 0, NULL, O_VERSION }, { "help", 0, NULL, O_HELP }, { 0 } };
+	struct option options[MAIN_OPTIONS_MAX];
 	int c;
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
-		switch (c) {
-		case O_SPEC:
-			o->spec_fd = main_number(optarg);
-			break;
-		case O_FG:
-			o->agent.foreground = true;
-			break;
-		case O_RUN:
-			o->agent.run = optarg;
-			break;
-		case O_LISTEN:
-			o->agent.listen_fd = main_number(optarg);
-			break;
-		case O_LOCK:
-			o->lock_fd = main_number(optarg);
-			break;
-		case O_STATE:
-			o->agent.state_dir = optarg;
-			break;
-		case O_RUNTIME:
-			o->agent.runtime_dir = optarg;
-			break;
-		case O_LOGS:
-			o->agent.log_root = optarg;
-			break;
-		case O_ERROR:
-			o->agent.error_file = optarg;
-			break;
-		case O_RESUME:
-			o->agent.resume = true;
-			break;
-		case O_LOST:
-			o->agent.lost = optarg;
-			break;
-		case O_SERVE:
-			o->record_dir = optarg;
-			break;
-		case O_CONN:
-			o->conn_fd = main_number(optarg);
-			break;
-		case O_ALONE:
-			o->alone = true;
-			break;
-		case O_GPUS:
-			o->gpus = optarg;
-			break;
-		case O_FREE_AS:
-			o->free_as = optarg;
-			break;
-		case O_FREE_WITHIN:
-			o->free_within = main_number(optarg);
-			break;
-		case O_GPU_USAGE:
-			o->gpu_usage = true;
-			break;
-		case O_LEVEL:
-			o->log_level = optarg;
-			break;
-		case O_VERSION:
-			puts("elastic-agent " VERSION);
-			return 0;
-		case O_HELP:
-			return main_usage(stdout);
-		default:
+	main_long_options(table, sizeof(table) / sizeof(table[0]), options);
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		const struct main_option *option;
+
+		if (c < MAIN_OPTION_FIRST)
 			return main_usage(stderr);
-		}
+		option = &table[c - MAIN_OPTION_FIRST];
+		if (option->flag)
+			*option->flag = true;
+		else if (option->number)
+			*option->number = main_number(optarg);
+		else
+			*option->text = optarg;
+	}
+	if (help)
+		return main_usage(stdout);
+	if (version) {
+		puts("elastic-agent " VERSION);
+		return 0;
+	}
 	if (o->gpus && optind == argc)
 		return gpu_memory_run(o->gpus, o->free_as, o->free_within);
 	if (o->gpu_usage && optind == argc)
@@ -335,7 +300,7 @@ static int main_job(struct main_options *o)
 	bool guard_died = false;
 	struct error err = { 0 };
 	sigset_t mask;
-	bool held;
+	bool hangs;
 	int r = main_read_spec(o->spec_fd, &spec, &err);
 
 	if (r < 0)
@@ -366,14 +331,14 @@ static int main_job(struct main_options *o)
 		log_warning("no thread for the files of the logs: a file system that hangs stops "
 			    "this agent");
 	r = main_supervise(o, spec, cgroup, &mask, &guard_died);
-	held = log_fs_stop();
+	hangs = log_fs_stop();
 	if (guard_died)
 		cgroup_free(cgroup);
 	else
 		cgroup_drop(cgroup); /* the guard removes it: it is the last one here */
 	if (private_dir)
 		(void)!file_rm_rf(private_dir);
-	if (held)
+	if (hangs)
 		guard_leave(r, o->lock_fd);
 	return r;
 }
