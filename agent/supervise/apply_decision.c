@@ -132,13 +132,13 @@ static void apply_leader_over(struct supervisor *sv, const struct worker *leader
 
 	sv->leader_over = true;
 	sv->leader_failed = failed;
-	if (failed)
+	if (failed) {
 		sv->root_cause_rank = leader->rank;
-	if (failed)
 		snprintf(sv->leader_text, sizeof(sv->leader_text), "%.300s", sv->reason);
-	else
+	} else {
 		snprintf(sv->leader_text, sizeof(sv->leader_text), "the leader %.100s succeeded",
 			worker_name(leader));
+	}
 	for (int i = 0; i < sv->n_workers; i++)
 		if (i != leader->place)
 			apply_begin_grace(sv, &sv->workers[i], leader->ended_us);

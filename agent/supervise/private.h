@@ -18,7 +18,7 @@
  *   out_of_memory.c       workers that the kernel killed for want of memory
  *   worker_lifecycle.c    one worker by itself: its stop, its delay or backoff, its start
  *   worker_requests.c     an operator's requests about single workers: start, add, stop
- *   worker_list.c         makes the list of workers of each attempt
+ *   worker_list.c         makes the list of workers of each attempt, and finds workers in it
  *   worker_selector.c     which workers "worker:0,2-3" means
  *   signals.c             what a signal to the agent means; suspend.c: Ctrl-Z
  *   recover.c             how an agent continues the job of an agent that was lost
@@ -164,9 +164,6 @@ void supervisor_report(struct supervisor *sv, int level, const char *event, int 
 /* Sets the job's limits on its cgroup; logs which of them are not enforced. */
 void supervisor_limit(struct supervisor *sv);
 
-/* How many workers have a process. */
-int worker_list_alive(const struct supervisor *sv);
-
 /* out_of_memory.c: w has ended. Adds to its exit where the kernel has killed it, or processes of
  * the job, for want of memory. */
 void supervisor_note_oom(struct supervisor *sv, struct worker *w);
@@ -175,6 +172,8 @@ void supervisor_note_oom(struct supervisor *sv, struct worker *w);
 _must_check_ int features_new(struct supervisor *sv);
 
 /* worker_list.c */
+/* How many workers have a process. */
+int worker_list_alive(const struct supervisor *sv);
 /* Makes the workers of the next attempt. They keep their budgets, and stay stopped if an operator
  * stopped them. */
 _must_check_ int worker_list_make(struct supervisor *sv, struct error *err);

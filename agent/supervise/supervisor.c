@@ -203,23 +203,6 @@ int supervisor_preempted_status(const struct supervisor *sv)
 	return code == SPEC_UNSET ? SUPERVISOR_PREEMPTED_STATUS : code;
 }
 
-struct worker *worker_list_by_pid(struct supervisor *sv, pid_t pid)
-{
-	for (int i = 0; i < sv->n_workers; i++)
-		if (sv->workers[i].pid == pid)
-			return &sv->workers[i];
-	return NULL;
-}
-
-int worker_list_alive(const struct supervisor *sv)
-{
-	int alive = 0;
-
-	for (int i = 0; i < sv->n_workers; i++)
-		alive += worker_alive(&sv->workers[i]);
-	return alive;
-}
-
 static void supervisor_on_backoff(void *arg)
 {
 	struct supervisor *sv = arg;

@@ -176,9 +176,8 @@ void worker_list_free(struct supervisor *sv)
 int worker_list_add(
 	struct supervisor *sv, const struct spec_role *role, int index, struct worker **ret)
 {
-	struct worker *bigger =
-			      reallocarray(sv->workers, (size_t)sv->n_workers + 1, sizeof(*bigger)),
-		      *w;
+	size_t size = (size_t)sv->n_workers + 1;
+	struct worker *bigger = reallocarray(sv->workers, size, sizeof(*bigger)), *w;
 	int r;
 
 	if (!bigger)
@@ -200,6 +199,31 @@ int worker_list_add(
 	sv->n_workers++;
 	*ret = w;
 	return 0;
+}
+
+struct worker *worker_list_by_pid(struct supervisor *sv, pid_t pid)
+{
+	for (int i = 0; i < sv->n_workers; i++)
+		if (sv->workers[i].pid == pid)
+			return &sv->workers[i];
+	return NULL;
+}
+
+int worker_list_alive(const struct supervisor *sv)
+{
+	int alive = 0;
+
+	for (int i = 0; i < sv->n_workers; i++)
+		alive += worker_alive(&sv->workers[i]);
+	return alive;
+}
+
+struct worker *worker_named(struct supervisor *sv, const char *role, int index)
+{
+	for (int i = 0; i < sv->n_workers; i++)
+		if (sv->workers[i].index == index && !strcmp(sv->workers[i].role->name, role))
+			return &sv->workers[i];
+	return NULL;
 }
 
 void worker_list_load_budgets(struct supervisor *sv, const json_t *saved)

@@ -22,14 +22,6 @@ static const struct spec_role *selector_role(
 	return NULL;
 }
 
-struct worker *worker_named(struct supervisor *sv, const char *role, int index)
-{
-	for (int i = 0; i < sv->n_workers; i++)
-		if (sv->workers[i].index == index && !strcmp(sv->workers[i].role->name, role))
-			return &sv->workers[i];
-	return NULL;
-}
-
 static struct worker *selector_worker(
 	const struct supervisor *sv, const struct spec_role *role, int number)
 {
