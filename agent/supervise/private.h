@@ -20,7 +20,9 @@
  *   worker_requests.c     an operator's requests about single workers: start, add, stop
  *   worker_list.c         makes the list of workers of each attempt, and finds workers in it
  *   worker_selector.c     which workers "worker:0,2-3" means
- *   signals.c             what a signal to the agent means; suspend.c: Ctrl-Z
+ *   signals.c             what a signal to the agent means
+ *   suspend.c             stops and continues the job, for Ctrl-Z
+ *   side_program.c        programs that run beside the workers: hooks, sources of notices
  *   recover.c             how an agent continues the job of an agent that was lost
  *   event_log.c           events.jsonl
  *   record.c              state.json, verdict.json and job.json; state_file.c writes them
@@ -79,9 +81,9 @@ struct supervisor {
 	struct events *events;
 
 	struct group group;
-	enum group_event queue[SUPERVISOR_EVENTS];
+	enum group_event queue[SUPERVISOR_EVENTS]; /* posted, and not handled yet */
 	size_t n_queue;
-	bool draining;
+	bool draining; /* the queue is being handled */
 
 	struct seat *seat; /* in a group of several hosts (seat.c), owned; NULL: no seat yet */
 	struct worker *workers;
@@ -89,14 +91,13 @@ struct supervisor {
 	int *replicas;	   /* per role; Scale changes them */
 	int attempt;	   /* -1 before the first */
 	int agents;	   /* number of agents of this run before this one */
-	char *master_addr; /* the group's (seat.c), owned; NULL: the specification's, or this host's
-			    */
+	char *master_addr; /* of a group of several hosts, owned; NULL: by the specification */
 	int master_port;
 	struct port port;	   /* the claim on master_port */
 	struct tfconfig *tfconfig; /* ports of TF_CONFIG, NULL: none */
-	uint64_t spawned_ms;
-	struct oom *oom; /* the kernel's kills for want of memory */
-	int sigkilled;	 /* workers that were reaped with SIGKILL; their ends are not handled yet */
+	uint64_t spawned_ms;	   /* when the attempt's workers were started */
+	struct oom *oom;	   /* the kernel's kills for want of memory */
+	int sigkilled; /* workers that were reaped with SIGKILL; their ends are not handled yet */
 
 	struct restart_budget budget;
 	struct restart_decision decision;   /* the last one */
@@ -114,15 +115,15 @@ struct supervisor {
 	int stopped_by;		 /* signal that asked the agent to stop; 0: none */
 	struct stop_machine stop;
 	struct loop_timer *stop_timer;
-	struct loop_timer *backoff_timer;
-	struct loop_timer *run_timer;
+	struct loop_timer *backoff_timer; /* wait before the next attempt */
+	struct loop_timer *run_timer;	  /* max_run_time */
 
 	json_t *failures;      /* object: attempt -> array of Failure */
-	json_t *verdict_given; /* the group's (seat.c), owned; NULL: not yet */
-	bool reports;	       /* ... and this host prints the report */
+	json_t *verdict_given; /* by the head of several hosts (seat.c), owned; NULL: not yet */
+	bool reports;	       /* this host prints the report of the verdict that was given */
 	struct supervisor_end end;
-	bool ended;
-	bool lost; /* the verdict is agent_lost */
+	bool ended; /* the job has its verdict */
+	bool lost;  /* the verdict is agent_lost */
 	bool guard_died;
 	bool no_verdict; /* only because the guard died: elasticd then finds the agent lost */
 	json_t *past_state, *past_verdict; /* data of the last events of an agent that was lost */
@@ -288,7 +289,7 @@ _must_check_ int signals_init(struct supervisor *sv, struct error *err);
 /* Whether stop.forward names signo. */
 bool signals_forwarded(const struct supervisor *sv, int signo);
 
-/* suspend.c, for Ctrl-Z. Stops all processes of the job and the guard; returns when the shell has
+/* suspend.c: stops all processes of the job and the guard; returns when the shell has
  * continued the guard. Timers do not count the time between. */
 void suspend_job(struct supervisor *sv);
 
