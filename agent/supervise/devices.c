@@ -3,6 +3,7 @@
 
 #include "agent/supervise/private.h"
 #include "common/base/memstream.h"
+#include "common/base/share.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ static int devices_join(char *const *ids, int first, int end, int step, char **r
 int devices_share(const struct spec_devices *devices, int place, int n, bool late, char **ret)
 {
 	char *const *ids = devices->ids;
-	int count = 0, each, more;
+	int count = 0;
 
 	while (ids[count])
 		count++;
@@ -38,10 +39,8 @@ int devices_share(const struct spec_devices *devices, int place, int n, bool lat
 		return devices_join(ids, place, place + 1, 1, ret);
 	if (devices->assign == SPEC_DEVICES_STRIDE)
 		return devices_join(ids, place, count, n, ret);
-	each = count / n;
-	more = count % n;
-	return devices_join(ids, place * each + (place < more ? place : more),
-		(place + 1) * each + (place + 1 < more ? place + 1 : more), 1, ret);
+	return devices_join(ids, (int)share_begin((size_t)count, (size_t)n, (size_t)place),
+		(int)share_begin((size_t)count, (size_t)n, (size_t)place + 1), 1, ret);
 }
 
 int devices_env(const struct supervisor *sv, const struct worker *w, struct env *e)

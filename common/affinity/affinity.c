@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/affinity/affinity.h"
 
+#include "common/base/share.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,7 +139,7 @@ static int affinity_add_share(
 	const struct affinity *a, size_t claimant, struct cpus *c, struct error *err)
 {
 	int node = a->nodes[claimant];
-	size_t n, place = 0, of = 0, each, more;
+	size_t n, place = 0, of = 0;
 	_cleanup_free_ struct affinity_part *parts = affinity_parts(a, node, &n);
 
 	if (!parts)
@@ -150,15 +152,13 @@ static int affinity_add_share(
 		affinity_add_parts(a, node, parts, place % n, place % n + 1, c);
 		return 0;
 	}
-	each = n / of;
-	more = n % of;
-	if (!each)
+	if (n < of)
 		return error_set(err, -ERANGE,
 			"\"exclusive\" needs a core for each of %zu GPUs, or workers without one, "
 			"of NUMA node %d, which has %zu that this job may use",
 			of, node, n);
-	affinity_add_parts(a, node, parts, place * each + (place < more ? place : more),
-		(place + 1) * each + (place + 1 < more ? place + 1 : more), c);
+	affinity_add_parts(
+		a, node, parts, share_begin(n, of, place), share_begin(n, of, place + 1), c);
 	return 0;
 }
 
