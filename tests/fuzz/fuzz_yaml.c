@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Job files. One that is read can be written as JSON and read again; others are refused in a line.
- */
+/* Job files: a text that is read can be written as JSON and read again; others are refused. */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

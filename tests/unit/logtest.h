@@ -130,9 +130,9 @@ static inline const char *logtest_console(int fd)
 	return text;
 }
 
-/* The line with this beginning among what has come to a pipe; NULL: not yet. What a pipe takes at
- * once may end anywhere, so the end of what came before is looked at again. Borrowed until the next
- * call. For one pipe of a test. */
+/* The line with this beginning among what has come to a pipe; NULL: not yet. The bytes that a pipe
+ * takes at once may end anywhere, so the end of what came before is looked at again. Borrowed until
+ * the next call. For one pipe of a test. */
 static inline const char *logtest_line(int fd, const char *beginning)
 {
 	static char text[262144 + 256];
