@@ -4,8 +4,8 @@
 /*
  * Shared by the files of this room:
  *
- *   doctor.c        the order of the checks; prints what they find
- *   host.c              this host: programs, secrets, clock, name; calls the next three
+ *   doctor.c            the order of the groups of checks; prints what they find
+ *   host.c              the order of the checks of this host; programs, secrets, clock, name
  *   affinity.c          whether workers can be bound to CPUs
  *   limits.c            open files, processes, memory, control groups
  *   directories.c       state and log directories, shared memory
@@ -60,11 +60,11 @@ enum doctor_state { DOCTOR_OK, DOCTOR_WARNING, DOCTOR_PROBLEM };
 void doctor_found(struct doctor *d, enum doctor_state state, const char *check, const char *about,
 	const char *advice, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
 
-/* All checks that the specification asks for. Returns an exit status. */
+/* For the verb: all checks that the specification asks for. Returns an exit status. */
 int doctor_run(struct ctl *ctl, const struct spec *spec, int64_t wait_ms);
 
 bool doctor_several_hosts(const struct doctor *d);
-/* affinity.c, host.c, limits.c, directories.c */
+/* host.c, limits.c, affinity.c, directories.c */
 void doctor_check_host(struct doctor *d);
 void doctor_check_limits(struct doctor *d);
 void doctor_check_affinity(struct doctor *d);
