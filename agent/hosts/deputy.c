@@ -22,7 +22,7 @@
  * outlives the head send records to the deputy, and etcd has a note which hosts have all of them.
  */
 
-/* --- the deputy ------------------------------------------------------------------------------- */
+/* --- the deputy --- */
 
 static int deputy_joined(void *arg, struct link *l, struct error *err)
 {
@@ -89,7 +89,7 @@ int member_hear_deputize(struct member *m, const json_t *p, struct error *unused
 	return 0;
 }
 
-/* --- the head --------------------------------------------------------------------------------- */
+/* --- the head --- */
 
 /* The host that may lead and has the next group rank after the head's. */
 static struct head_host *deputy_next(const struct head *h)
@@ -175,7 +175,7 @@ int head_hear_deputy(struct head_host *x, const json_t *p, struct error *err)
 	return 0;
 }
 
-/* --- records ---------------------------------------------------------------------------------- */
+/* --- records --- */
 
 static void records_send(void *arg, const char *method, json_t *body)
 {

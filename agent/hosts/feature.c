@@ -313,7 +313,7 @@ static bool hosts_reports(const struct supervisor *sv)
 	return h && h->member->state == MEMBER_RUNNING;
 }
 
-static bool hosts_saves(struct supervisor *sv, const char *why)
+static bool hosts_dumps(struct supervisor *sv, const char *why)
 {
 	struct member *m;
 
@@ -325,10 +325,10 @@ static bool hosts_saves(struct supervisor *sv, const char *why)
 	return true;
 }
 
-static void hosts_save_over(struct supervisor *sv, int64_t number)
+static void hosts_dump_over(struct supervisor *sv, int64_t number)
 {
 	if (hosts_of(sv))
-		member_say(hosts_of(sv)->member, "Saved",
+		member_say(hosts_of(sv)->member, "Dumped",
 			json_pack("{s:I}", "number", (json_int_t)number));
 }
 
@@ -461,8 +461,8 @@ const struct feature hosts_feature = {
 	.decides = hosts_decides,
 	.takes_request = hosts_takes_request,
 	.takes_notice = hosts_takes_notice,
-	.saves_hosts = hosts_saves,
-	.hosts_save_over = hosts_save_over,
+	.dumps_hosts = hosts_dumps,
+	.hosts_dump_over = hosts_dump_over,
 	.takes_signal = hosts_takes_signal,
 	.relays_call = hosts_relays_call,
 	.note_missing_hosts = hosts_note_missing,

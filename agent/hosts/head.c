@@ -165,7 +165,7 @@ static void head_drop(struct head *h, const struct round_order *o)
 	x->number = -1;
 	LIST_INSERT_HEAD(&h->unjoined, x, entry);
 	x->sharing = sharing_host_free(x->sharing);
-	head_check_saved(h);
+	head_check_dumped(h);
 	/* A host that has left closes its link itself, and a host that joins again keeps it. */
 	x->since_ms = hosts_now_ms();
 	if (x->link && (o->why == ROUND_WHY_REJOINED || o->why == ROUND_WHY_BYE))
@@ -448,7 +448,7 @@ int head_new(struct hosts *hosts, const struct link_addresses *addresses, const 
 	if (!h->digest || !h->failures || !h->pending || head_round_new(h, state) < 0 ||
 		loop_timer_new(h->loop, head_on_timer, h, &h->timer) < 0 ||
 		loop_timer_new(h->loop, head_leader_grace_over, h, &h->leader_timer) < 0 ||
-		loop_timer_new(h->loop, head_saves_late, h, &h->save_timer) < 0)
+		loop_timer_new(h->loop, head_dumps_late, h, &h->dump_timer) < 0)
 		error_set(err, r, "out of memory");
 	else if ((r = head_relay_open(h, err)) == 0)
 		r = head_listen(h, addresses, err);
@@ -481,7 +481,7 @@ struct head *head_free(struct head *h)
 	quarantine_fini(&h->quarantine);
 	loop_timer_free(h->timer);
 	loop_timer_free(h->leader_timer);
-	loop_timer_free(h->save_timer);
+	loop_timer_free(h->dump_timer);
 	json_decref(h->settings);
 	json_decref(h->failures);
 	json_decref(h->pending);

@@ -48,8 +48,8 @@ struct head_host {
 	bool vacated;		      /* the others go on without its workers */
 	bool noticed;		      /* it has a notice of preemption in this round */
 	bool never_leads;	      /* it has said so */
-	bool save_due;		      /* it has yet to save its workers */
-	bool save_asked;	      /* its worker hangs: it waits until all hosts have saved */
+	bool dump_due;		      /* it has yet to dump its workers */
+	bool dump_awaited; /* its worker hangs: it waits until all hosts have dumped theirs */
 
 	/* If etcd elects the head. */
 	bool recording;	      /* it is in the state that is being written */
@@ -131,9 +131,9 @@ struct head {
 
 	LIST_HEAD(, group_logs) logs;
 	LIST_HEAD(, head_call_all) calls_all;
-	struct loop_timer *save_timer; /* armed while hosts save the state of workers */
-	int64_t saves;		       /* number of the last save */
-	uint64_t save_round;	       /* its round */
+	struct loop_timer *dump_timer; /* armed while hosts dump their workers */
+	int64_t dumps;		       /* number of the last dump */
+	uint64_t dump_round;	       /* its round */
 };
 
 /* --- head.c --- */
@@ -187,8 +187,8 @@ int head_hear_relayed(struct head_host *x, const char *method, const json_t *p, 
 int head_hear_notice(struct head_host *x, const json_t *notice, struct error *err);
 /* Hang: one of the host's workers hangs (head_hang.c). */
 int head_hear_hang(struct head_host *asker, const json_t *p, struct error *err);
-/* Saved: the host has saved the state of its workers (head_hang.c). */
-int head_hear_saved(struct head_host *x, const json_t *p, struct error *err);
+/* Dumped: the host has dumped its workers (head_hang.c). */
+int head_hear_dumped(struct head_host *x, const json_t *p, struct error *err);
 /* Deputy: the host listens for the last word of the head's guard (deputy.c). */
 int head_hear_deputy(struct head_host *x, const json_t *p, struct error *err);
 /* Recorded (deputy.c). */
@@ -273,9 +273,9 @@ void head_seats_late(struct head *h);
 
 /* --- head_hang.c --- */
 
-/* To be called when a host is gone: it need not save any more. */
-void head_check_saved(struct head *h);
-void head_saves_late(void *arg);
+/* To be called when a host is gone: it need not dump any more. */
+void head_check_dumped(struct head *h);
+void head_dumps_late(void *arg);
 
 /* --- head_tenure.c: if etcd elects the head --- */
 

@@ -436,7 +436,7 @@ void head_round_over(struct head *h)
 		decide_verdict(h);
 }
 
-/* --- notices of preemption -------------------------------------------------------------------- */
+/* --- notices of preemption --- */
 
 int head_hear_notice(struct head_host *x, const json_t *notice, struct error *err)
 {

@@ -380,7 +380,7 @@ static const struct {
 	{ "Ask", true, hear_ask },
 	{ "Notice", true, head_hear_notice },
 	{ "Hang", true, head_hear_hang },
-	{ "Saved", true, head_hear_saved },
+	{ "Dumped", true, head_hear_dumped },
 	{ "Deputy", true, head_hear_deputy },
 	{ "Recorded", true, head_hear_recorded },
 	{ "Renewed", true, hear_renewed },

@@ -87,7 +87,7 @@ static void group_logs_gone(void *arg)
 	group_logs_free(arg);
 }
 
-/* --- to the reader ---------------------------------------------------------------------------- */
+/* --- to the reader --- */
 
 static void logs_resume(void *arg);
 
@@ -212,7 +212,7 @@ static void logs_resume(void *arg)
 		host_logs_want_more(x);
 }
 
-/* --- from hosts ------------------------------------------------------------------------------- */
+/* --- from hosts --- */
 
 static void host_logs_take(struct host_logs *x, json_t *p)
 {
@@ -331,7 +331,7 @@ static void logs_ask(struct group_logs *g, struct head_host *host, bool later)
 		host_logs_end(x);
 }
 
-/* --- calls ------------------------------------------------------------------------------------ */
+/* --- calls --- */
 
 /* Whether the host has workers of the present attempt whose lines are wanted. */
 static bool logs_concern(const struct group_logs *g, const struct round_host *host)

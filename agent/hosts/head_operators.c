@@ -90,7 +90,7 @@ bool head_is_of_own_workers(const struct head_host *x, const json_t *list)
 	return true;
 }
 
-/* --- failures --------------------------------------------------------------------------------- */
+/* --- failures --- */
 
 static bool errors_has(const json_t *list, const json_t *failure)
 {
@@ -175,7 +175,7 @@ int head_errors(struct head *h, struct varlink_call *call, const json_t *p)
 	return group_call_new(h, call, "Errors", p, GROUP_ERRORS_MS, errors_answered);
 }
 
-/* --- dumps ------------------------------------------------------------------------------------ */
+/* --- dumps --- */
 
 /* Adds "HOST:DIRECTORY" for each. */
 static void dump_add_dirs(const struct head_answer *answer, json_t *dirs)

@@ -83,7 +83,7 @@ void head_recorded(struct head *h, uint64_t round, bool written)
 	lead_arm(h->hosts->lead);
 }
 
-/* --- hosts that wait to be let in ------------------------------------------------------------- */
+/* --- hosts that wait to be let in --- */
 
 void head_drop_unrecorded(struct head *h)
 {
@@ -166,7 +166,7 @@ void head_admit_waiting(struct head *h)
 	}
 }
 
-/* --- the round of the head before ------------------------------------------------------------- */
+/* --- the round of the head before --- */
 
 int head_load_state(struct head *h, const json_t *state)
 {

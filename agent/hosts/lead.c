@@ -44,7 +44,7 @@ static bool lead_is_settled(const struct lead *l)
 	return m->linked && !member_is_away(m) && m->state != MEMBER_FENCED;
 }
 
-/* --- looking ---------------------------------------------------------------------------------- */
+/* --- looking --- */
 
 /* Ends the run where this host has found no group for join_timeout. */
 static bool look_is_late(struct lead *l)
@@ -228,7 +228,7 @@ static void lead_post_found(struct lead *l)
 	}
 }
 
-/* --- following -------------------------------------------------------------------------------- */
+/* --- following --- */
 
 static void lead_follow(struct lead *l)
 {
@@ -312,7 +312,7 @@ static void lead_on_turn(void *arg)
 		lead_post(l, LEAD_EV_DUE);
 }
 
-/* --- leading ---------------------------------------------------------------------------------- */
+/* --- leading --- */
 
 static void lead_lead(struct lead *l)
 {
@@ -371,7 +371,7 @@ void lead_lost(struct lead *l, const char *why)
 		lead_step_down_now(l);
 }
 
-/* --- the machine ------------------------------------------------------------------------------ */
+/* --- the machine --- */
 
 static void lead_act(struct lead *l, enum lead_action action)
 {

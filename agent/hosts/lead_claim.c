@@ -289,7 +289,7 @@ void lead_claim(struct lead *l)
 		claim_failed(l, *err.text ? err.text : strerror(-r));
 }
 
-/* --- a lead that is gone ---------------------------------------------------------------------- */
+/* --- a lead that is gone --- */
 
 enum { FOUND_LEAD, FOUND_STATE, FOUND_RUN, N_FOUND };
 
@@ -325,7 +325,7 @@ static enum tenure_found regain_found(int64_t revision, bool known)
 	return known ? TENURE_KNOWN : revision ? TENURE_OTHER : TENURE_NONE;
 }
 
-static enum tenure_verdict regain_check(struct lead *l, const struct lead_entry *state)
+static enum tenure_right regain_check(struct lead *l, const struct lead_entry *state)
 {
 	const struct lead_entry *lead = &l->seen[LEAD_KEY];
 	/* etcd may have carried out a write that it did not answer. */
@@ -349,7 +349,7 @@ bool lead_check_refused(struct lead *l, const struct etcd_answer *a)
 {
 	const struct etcd_result *run = &a->results[FOUND_RUN];
 	struct lead_entry state = { 0 };
-	enum tenure_verdict verdict;
+	enum tenure_right verdict;
 
 	if (lead_entry_read(&l->seen[LEAD_KEY], &a->results[FOUND_LEAD]) < 0 ||
 		lead_entry_read(&state, &a->results[FOUND_STATE]) < 0)
@@ -375,7 +375,7 @@ bool lead_check_refused(struct lead *l, const struct etcd_answer *a)
 	return false;
 }
 
-/* --- writing it again ------------------------------------------------------------------------- */
+/* --- writing it again --- */
 
 static void regain_failed(struct lead *l, const char *text)
 {
@@ -511,7 +511,7 @@ void lead_regain(struct lead *l)
 	lead_regain_try(l);
 }
 
-/* --- watching --------------------------------------------------------------------------------- */
+/* --- watching --- */
 
 static void watch_checked(void *arg, const struct etcd_answer *a)
 {

@@ -38,7 +38,7 @@ void lead_kept(struct lead *l, uint64_t sent_ms, int64_t ttl_s)
 	l->reached_ms = l->tenure.kept_ms;
 }
 
-/* --- how long this host leads ----------------------------------------------------------------- */
+/* --- how long this host leads --- */
 
 bool lead_holds(struct lead *l)
 {
@@ -77,7 +77,7 @@ static void keep_over(void *arg)
 		lead_arm(l);
 }
 
-/* --- keeping the lead ------------------------------------------------------------------------- */
+/* --- keeping the lead --- */
 
 static int keep_put(struct lead *l, enum lead_key key, const char *text, int64_t lease,
 	const struct etcd_compare *compares, size_t n, etcd_fn fn)
@@ -94,7 +94,7 @@ static int keep_put(struct lead *l, enum lead_key key, const char *text, int64_t
 	return lead_write(l, &t, fn);
 }
 
-/* --- by a member ------------------------------------------------------------------------------ */
+/* --- by a member --- */
 
 /* This member has kept the head's leases alive. */
 static void keep_renewed(void *arg, const struct etcd_answer *a)
@@ -193,7 +193,7 @@ static void keep_renew(void *arg)
 		lead_report(l, "out of memory");
 }
 
-/* --- writing ---------------------------------------------------------------------------------- */
+/* --- writing --- */
 
 void lead_written(struct lead *l, const struct etcd_answer *a)
 {
@@ -378,7 +378,7 @@ void lead_note_end(struct lead *l)
 	lead_flush(l);
 }
 
-/* --- leaving ---------------------------------------------------------------------------------- */
+/* --- leaving --- */
 
 void lead_removed(struct lead *l)
 {
@@ -516,7 +516,7 @@ bool lead_is_over(const struct lead *l)
 	return l->removed || (l->state != LEAD_LEADING && !l->withdrawing);
 }
 
-/* --- the begin and the end of the lead ---------------------------------------------------- */
+/* --- the begin and the end of the lead --- */
 
 void lead_keep_begin(struct lead *l)
 {

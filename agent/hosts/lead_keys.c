@@ -61,7 +61,7 @@ static void keys_mark(struct lead *l, const char *key)
 		log_error("out of memory: the persistent key %.200s is not kept in etcd", key);
 }
 
-/* --- writing ---------------------------------------------------------------------------------- */
+/* --- writing --- */
 
 static void keys_collect(struct lead *l);
 
@@ -184,7 +184,7 @@ bool lead_keys_flush(struct lead *l)
 	return l->batch;
 }
 
-/* --- changes ---------------------------------------------------------------------------------- */
+/* --- changes --- */
 
 static void keys_listed(void *arg, const struct store_answer *a)
 {
@@ -221,7 +221,7 @@ static void keys_changed(void *arg, const struct store_entry *entry, bool gap)
 		log_error("out of memory: persistent keys are no longer kept in etcd");
 }
 
-/* --- reading ---------------------------------------------------------------------------------- */
+/* --- reading --- */
 
 static void keys_loaded(struct lead *l)
 {

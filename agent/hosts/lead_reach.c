@@ -22,7 +22,7 @@ static uint64_t reach_lease_ms(const struct lead *l)
 	return (uint64_t)l->hosts->spec->rendezvous.lease_ms;
 }
 
-/* --- a host that waits ------------------------------------------------------------------------ */
+/* --- a host that waits --- */
 
 static void reach_noted(void *arg, const struct etcd_answer *a)
 {
@@ -88,7 +88,7 @@ void lead_reach_end(struct lead *l)
 	l->note_lease = 0;
 }
 
-/* --- the head --------------------------------------------------------------------------------- */
+/* --- the head --- */
 
 static void reach_asked(void *arg, const struct etcd_answer *a)
 {
@@ -135,8 +135,7 @@ void lead_reach_check(struct lead *l)
 	(void)!etcd_txn(l->etcd, &t, lead_limit_ms(l), reach_asked, l, &l->notes_call);
 }
 
-/* --- both sides
- * ------------------------------------------------------------------------------------- */
+/* --- both sides --- */
 
 int lead_reach_timers(struct lead *l)
 {

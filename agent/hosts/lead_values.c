@@ -125,7 +125,7 @@ json_t *lead_state_now(const struct head *h, int64_t term, const char *without)
 	return values_state(h, term, h->attempt, list, failed);
 }
 
-/* --- trouble with etcd ------------------------------------------------------------------------ */
+/* --- trouble with etcd --- */
 
 int64_t lead_limit_ms(const struct lead *l)
 {

@@ -180,7 +180,7 @@ int member_hear_call(struct member *m, const char *method, const json_t *p, stru
 	return 0;
 }
 
-/* --- the end ---------------------------------------------------------------------------------- */
+/* --- the end --- */
 
 static bool incoming_open_calls(const struct member *m)
 {

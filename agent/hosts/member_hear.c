@@ -204,14 +204,14 @@ static int hear_end(struct member *m, const json_t *p, struct error *err)
 	return 0;
 }
 
-static int hear_save(struct member *m, const json_t *p, struct error *err)
+static int hear_dump(struct member *m, const json_t *p, struct error *err)
 {
-	FEATURES_CALL(m->sv, hosts_save, m->sv, json_get_int(p, "number", 0),
+	FEATURES_CALL(m->sv, hosts_dump, m->sv, json_get_int(p, "number", 0),
 		json_get_string(p, "why", ""));
 	return 0;
 }
 
-static int hear_all_saved(struct member *m, const json_t *p, struct error *err)
+static int hear_all_dumped(struct member *m, const json_t *p, struct error *err)
 {
 	const json_t *one;
 	size_t i;
@@ -219,8 +219,9 @@ static int hear_all_saved(struct member *m, const json_t *p, struct error *err)
 	if (hear_is_late(m, p))
 		return 0;
 	json_array_foreach (json_get_array(p, "missing"), i, one)
-		log_warning("host %.64s has not saved its workers in time", json_string_value(one));
-	FEATURES_CALL(m->sv, hosts_saved, m->sv);
+		log_warning(
+			"host %.64s has not dumped its workers in time", json_string_value(one));
+	FEATURES_CALL(m->sv, hosts_dumped, m->sv);
 	return 0;
 }
 
@@ -253,8 +254,8 @@ static const struct {
 	{ "Start", true, hear_start },
 	{ "Stop", true, hear_stop },
 	{ "End", true, hear_end },
-	{ "Save", true, hear_save },
-	{ "AllSaved", true, hear_all_saved },
+	{ "Dump", true, hear_dump },
+	{ "AllDumped", true, hear_all_dumped },
 	{ "Reply", false, member_hear_reply },
 	{ "Drain", true, hear_drain },
 	{ "Deputize", true, member_hear_deputize },

@@ -12,7 +12,7 @@ static json_t *message_of_round(uint64_t round)
 	return json_pack("{s:I}", "round", (json_int_t)round);
 }
 
-/* --- of a member ------------------------------------------------------------------------------ */
+/* --- of a member --- */
 
 static json_t *message_replicas(const struct spec *spec)
 {
@@ -117,7 +117,7 @@ json_t *message_deputy(const char *address)
 	return json_pack("{s:s}", "address", address);
 }
 
-/* --- of the head ------------------------------------------------------------------------------ */
+/* --- of the head --- */
 
 json_t *message_admitted(uint64_t known_round)
 {

@@ -58,7 +58,7 @@ static int operators_forward(struct member *m, struct varlink_call *call, json_t
 	return r;
 }
 
-/* --- logs ------------------------------------------------------------------------------------- */
+/* --- logs --- */
 
 /* Whether all those ranks are of workers of this host. */
 static bool operators_own_ranks(const struct member *m, const char *text)
@@ -115,7 +115,7 @@ static bool relay_logs(struct hosts *h, struct varlink_call *call, json_t *p, in
 	return true;
 }
 
-/* --- questions -------------------------------------------------------------------------------- */
+/* --- questions --- */
 
 /* A call that the head is to answer; if it cannot, this host answers with what it knows. */
 struct question {
@@ -229,8 +229,8 @@ void hosts_note_missing(const struct supervisor *sv, json_t *answer)
 		operators_put_note(h->member, answer, operators_no_link);
 }
 
-/* The job of this host, with members that the head knows better. Times by the head's clock become
- * those of this one. */
+/* This host's job; the keys in shared come from the head's answer, which knows all hosts. Times by
+ * the head's clock become those of this one. */
 static json_t *answer_status(
 	struct member *m, const json_t *p, const json_t *group, const char *note)
 {
@@ -315,7 +315,7 @@ static bool relay_dump(struct hosts *h, struct varlink_call *call, json_t *p, in
 	return true;
 }
 
-/* --- the hook --------------------------------------------------------------------------------- */
+/* --- the hook --- */
 
 static const struct {
 	const char *method;

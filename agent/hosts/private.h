@@ -19,7 +19,7 @@
  *   head_decide.c      failures, restarts and the verdict
  *   head_quarantine.c  hosts that the group keeps out
  *   head_seats.c       seats whose hosts are gone while the others go on
- *   head_hang.c        saves the state of all hosts' workers when one hangs
+ *   head_hang.c        has all hosts dump their workers when one hangs
  *   head_logs.c        logs of all hosts
  *   head_operators.c   failures and dumps of all hosts
  *   head_call_all.c    one call to all hosts

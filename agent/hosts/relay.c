@@ -12,7 +12,7 @@
  * Carries what workers share (agent/sharing/relay.h, agent/sharing/group.h) over links.
  */
 
-/* --- the member ------------------------------------------------------------------------------- */
+/* --- the member --- */
 
 static int uplink_send(void *arg, const char *method, const char *body, size_t len)
 {
@@ -139,7 +139,7 @@ int member_hear_relayed(struct member *m, const char *method, const json_t *p, s
 	return 0;
 }
 
-/* --- the head --------------------------------------------------------------------------------- */
+/* --- the head --- */
 
 static int downlink_send(void *arg, const char *method, const char *body, size_t len)
 {

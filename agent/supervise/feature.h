@@ -190,13 +190,13 @@ struct feature {
 	bool (*relays_call)(struct supervisor *sv, struct varlink_call *call, json_t *parameters);
 	/* Adds to an answer about all hosts a note for people where it is only about this one. */
 	void (*note_missing_hosts)(const struct supervisor *sv, json_t *answer);
-	/* A worker of this host hangs: other hosts' workers are to be saved, too. Returns whether
-	 * they are: hosts_saved follows. */
-	bool (*saves_hosts)(struct supervisor *sv, const char *why);
-	void (*hosts_saved)(struct supervisor *sv);
-	/* A worker of another host hangs: saves those of this host; hosts_save_over follows. */
-	void (*hosts_save)(struct supervisor *sv, int64_t number, const char *why);
-	void (*hosts_save_over)(struct supervisor *sv, int64_t number);
+	/* A worker of this host hangs, so the workers of other hosts are to be dumped, too. Returns
+	 * whether they are: hosts_dumped follows. */
+	bool (*dumps_hosts)(struct supervisor *sv, const char *why);
+	void (*hosts_dumped)(struct supervisor *sv);
+	/* A worker of another host hangs: dumps those of this host; hosts_dump_over follows. */
+	void (*hosts_dump)(struct supervisor *sv, int64_t number, const char *why);
+	void (*hosts_dump_over)(struct supervisor *sv, int64_t number);
 	/* Adds to the Report of the end of w. */
 	void (*hosts_describe_end)(struct supervisor *sv, const struct worker *w, json_t *report);
 	/* The agent that leads wants that done to a worker of this host

@@ -131,7 +131,7 @@ static void watchdog_act(struct watchdog *wd)
 	struct supervisor *sv = wd->sv;
 	struct worker *w;
 
-	if (wd->saving || wd->hosts_saving)
+	if (wd->dumping || wd->hosts_dumping)
 		return;
 	/* The end of one worker may change the others, and the core's array of workers. */
 	while ((w = watchdog_next_failing(wd))) {
@@ -142,7 +142,7 @@ static void watchdog_act(struct watchdog *wd)
 	}
 }
 
-static void watchdog_saved(void *arg, char *const *dirs, size_t n)
+static void watchdog_group_dumped(void *arg, char *const *dirs, size_t n)
 {
 	struct watchdog *wd = arg;
 	struct supervisor *sv = wd->sv;
@@ -157,17 +157,17 @@ static void watchdog_saved(void *arg, char *const *dirs, size_t n)
 				NULL, "saved in %s%s", dirs[i], n > 1 ? ", others beside it" : "");
 			break;
 		}
-	wd->saving = false;
+	wd->dumping = false;
 	watchdog_act(wd);
 }
 
-void watchdog_hosts_saved(struct supervisor *sv)
+void watchdog_hosts_dumped(struct supervisor *sv)
 {
 	struct watchdog *wd = watchdog_of(sv);
 
-	if (!wd || !wd->hosts_saving)
+	if (!wd || !wd->hosts_dumping)
 		return;
-	wd->hosts_saving = false;
+	wd->hosts_dumping = false;
 	watchdog_act(wd);
 }
 
@@ -188,40 +188,40 @@ static size_t watchdog_places(struct watchdog *wd, int *places)
 }
 
 /* A dump for another host. */
-struct hosts_dump {
+struct host_dump {
 	struct supervisor *sv;
 	int64_t number;
 };
 
-static void hosts_dumped(void *arg, char *const *dirs, size_t n)
+static void host_dumped(void *arg, char *const *dirs, size_t n)
 {
-	_cleanup_free_ struct hosts_dump *d = arg;
+	_cleanup_free_ struct host_dump *d = arg;
 
-	FEATURES_CALL(d->sv, hosts_save_over, d->sv, d->number);
+	FEATURES_CALL(d->sv, hosts_dump_over, d->sv, d->number);
 }
 
-void watchdog_hosts_save(struct supervisor *sv, int64_t number, const char *why)
+void watchdog_hosts_dump(struct supervisor *sv, int64_t number, const char *why)
 {
 	struct watchdog *wd = watchdog_of(sv);
-	struct hosts_dump *d = calloc(1, sizeof(*d));
+	struct host_dump *d = calloc(1, sizeof(*d));
 	int places[WATCHDOG_DUMP_WORKERS];
 	struct error err = { 0 };
 	size_t n = wd ? watchdog_places(wd, places) : 0;
 
 	if (d)
-		*d = (struct hosts_dump){ .sv = sv, .number = number };
+		*d = (struct host_dump){ .sv = sv, .number = number };
 	if (d && n &&
 		watchdog_dump(sv, places, n, why,
-			(uint64_t)supervisor_spec(sv)->heartbeat.dump_timeout_ms, hosts_dumped, d,
+			(uint64_t)supervisor_spec(sv)->heartbeat.dump_timeout_ms, host_dumped, d,
 			&err) == 0) {
 		log_notice("the workers of this host are saved: %s", why);
 		return;
 	}
 	free(d);
-	FEATURES_CALL(sv, hosts_save_over, sv, number);
+	FEATURES_CALL(sv, hosts_dump_over, sv, number);
 }
 
-void watchdog_save(struct watchdog *wd)
+void watchdog_dump_group(struct watchdog *wd)
 {
 	struct supervisor *sv = wd->sv;
 	int64_t limit = supervisor_spec(sv)->heartbeat.dump_timeout_ms;
@@ -241,10 +241,10 @@ void watchdog_save(struct watchdog *wd)
 			watch->why);
 	}
 	n = watchdog_places(wd, places);
-	wd->hosts_saving = limit > 0 && FEATURES_ANY(sv, saves_hosts, sv, why);
-	if (limit > 0 &&
-		watchdog_dump(sv, places, n, why, (uint64_t)limit, watchdog_saved, wd, &err) == 0)
-		wd->saving = true;
+	wd->hosts_dumping = limit > 0 && FEATURES_ANY(sv, dumps_hosts, sv, why);
+	if (limit > 0 && watchdog_dump(sv, places, n, why, (uint64_t)limit, watchdog_group_dumped,
+				 wd, &err) == 0)
+		wd->dumping = true;
 	else if (limit > 0)
 		log_warning("cannot save the hanging workers: %s", err.text);
 	watchdog_act(wd);

@@ -29,9 +29,9 @@ struct watchdog {
 	bool has_pattern;
 	struct worker_watch **watches; /* by slot; NULL: never watched. Entries never move */
 	size_t n;
-	uint64_t found;		   /* number of failures so far */
-	int pauses;		   /* dumps that run: nothing is checked meanwhile */
-	bool saving, hosts_saving; /* failed workers wait for that: on this host; on others */
+	uint64_t found;		     /* number of failures so far */
+	int pauses;		     /* dumps that run: nothing is checked meanwhile */
+	bool dumping, hosts_dumping; /* failed workers wait for that: on this host; on others */
 };
 
 /* The checks of the process in w's slot, or NULL. */
@@ -41,7 +41,7 @@ void watchdog_pause(struct watchdog *wd);
 void watchdog_resume(struct watchdog *wd);
 /* Saves the failed workers, and then ends them, or, where failures are only reported, leaves them.
  */
-void watchdog_save(struct watchdog *wd);
+void watchdog_dump_group(struct watchdog *wd);
 /* Hooks of a group of several hosts. */
-void watchdog_hosts_saved(struct supervisor *sv);
-void watchdog_hosts_save(struct supervisor *sv, int64_t number, const char *why);
+void watchdog_hosts_dumped(struct supervisor *sv);
+void watchdog_hosts_dump(struct supervisor *sv, int64_t number, const char *why);

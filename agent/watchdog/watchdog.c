@@ -110,7 +110,8 @@ static void watch_report(
 		log_notice("%s: %s", worker_name(w), v->text);
 	else
 		log_warning("%s: %s", worker_name(w), v->text);
-	/* A worker that restarts alone does not keep the others from their work. */
+	/* silent_ms counts as time in which the group stood still (agent/speed/goodput.c). A worker
+	 * that restarts alone holds up no other. */
 	if (watch_failed(v->finding) && !spec_scope_worker(supervisor_spec(sv), w->role))
 		data = json_pack("{s:I}", "silent_ms", (json_int_t)v->silent_ms);
 	events_add(supervisor_events(sv), watch_event(v->finding), supervisor_attempt(sv), w->rank,
@@ -189,7 +190,7 @@ static void watchdog_check(void *arg)
 			supervisor_worker_failing(sv, w, v.text);
 	}
 	if (failed)
-		watchdog_save(wd);
+		watchdog_dump_group(wd);
 	watchdog_arm(wd);
 }
 
@@ -320,7 +321,7 @@ static void watchdog_free(struct supervisor *sv)
 static void watchdog_begin(struct supervisor *sv)
 {
 	if (watchdog_of(sv))
-		watchdog_of(sv)->hosts_saving = false;
+		watchdog_of(sv)->hosts_dumping = false;
 }
 
 /* --- the feature --- */
@@ -363,8 +364,8 @@ const struct feature watchdog_feature = {
 	.attempt_begins = watchdog_begin,
 	.worker_started = watchdog_worker_started,
 	.worker_exited = watchdog_worker_ended,
-	.hosts_saved = watchdog_hosts_saved,
-	.hosts_save = watchdog_hosts_save,
+	.hosts_dumped = watchdog_hosts_dumped,
+	.hosts_dump = watchdog_hosts_dump,
 	.child_exited = watchdog_child_exited,
 	.helper_pids = watchdog_helpers,
 	.describe_job = watchdog_describe,

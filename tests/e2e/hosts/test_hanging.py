@@ -50,5 +50,5 @@ def test_a_host_that_does_not_save_in_time_is_named(box):
         event = lead.wait_event(group.name, "host-not-dumped")
     finally:
         os.kill(agent, signal.SIGCONT)
-    assert "has not saved its workers in time" in event["text"]
+    assert "has not dumped its workers in time" in event["text"]
     assert other.wait(group.name)["state"] == "failed"
