@@ -45,12 +45,18 @@ struct collect {
 static void on_line(void *arg, const char *data, size_t len, unsigned flags)
 {
 	struct collect *c = arg;
+	json_t *line;
 
 	if (!(flags & LINE_START) || (flags & LINE_UPDATE))
 		return;
 	if (len > c->max_line)
 		len = printable_cut(data, c->max_line);
-	json_array_append_new(c->lines, json_string_lossy(data, len));
+	line = json_string_lossy(data, len);
+	/* Each invalid byte has become three. */
+	if (json_string_length(line) > c->max_line)
+		json_string_setn(line, json_string_value(line),
+			printable_cut(json_string_value(line), c->max_line));
+	json_array_append_new(c->lines, line);
 }
 
 /* All lines. A first line without its start is left out, unless it is the only one. */

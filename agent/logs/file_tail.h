@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* At most n last lines of fd's file as strings: each cut to max_line bytes, then invalid bytes and
+/* At most n last lines of fd's file as strings: each cut to max_line bytes; invalid bytes and
  * NUL replaced by U+FFFD; stamps are taken off. Reads no more than max_bytes. Returns owned, NULL
  * without memory. */
 json_t *log_tail_lines(int fd, bool stamped, int n, size_t max_line, size_t max_bytes);

@@ -332,6 +332,9 @@ int log_pipe_new(
 
 void log_pipe_end(struct log_pipe *p)
 {
+	/* As long as the console has room, the rest is shown there; what then is left is read for
+	 * reports. */
+	log_pipe_drain(p);
 	p->closing = true;
 	log_pipe_drain(p);
 	p->readable = loop_fd_free(p->readable);

@@ -106,6 +106,11 @@ static void tee_arm_at(struct tee *t, uint64_t at_ms, uint64_t now_ms)
 	loop_timer_arm(t->timer, at_ms > now_ms ? at_ms - now_ms : 0);
 }
 
+static void tee_arm_now(struct tee *t)
+{
+	tee_arm_at(t, 0, 0);
+}
+
 static void on_timer(void *arg)
 {
 	struct tee *t = arg;
@@ -167,7 +172,7 @@ static void stream_set_watch(struct tee_stream *s, bool on)
 	}
 }
 
-static bool stream_is_unread(const struct tee_stream *s)
+static bool stream_has_no_reader(const struct tee_stream *s)
 {
 	return !s->to_console && !s->copy;
 }
@@ -283,7 +288,7 @@ static size_t stream_read(struct tee_stream *s, size_t budget, uint64_t now_ms)
 	while (s->state == TEE_READY && total < budget && tee_has_room(s)) {
 		size_t n;
 
-		if (stream_is_unread(s)) {
+		if (stream_has_no_reader(s)) {
 			s->state = TEE_IDLE;
 			break;
 		}
@@ -501,14 +506,14 @@ int tee_add(
 void tee_file_grew(struct tee_stream *s)
 {
 	s->state = TEE_READY;
-	tee_arm_at(s->tee, 0, 0);
+	tee_arm_now(s->tee);
 }
 
 void tee_follow_next(struct tee_stream *s, int fd)
 {
 	struct tee_newer_file *file, **p;
 
-	if (stream_is_unread(s) || !(file = malloc(sizeof(*file)))) {
+	if (stream_has_no_reader(s) || !(file = malloc(sizeof(*file)))) {
 		log_fs_close(fd);
 		return;
 	}
@@ -531,7 +536,7 @@ void tee_feed(struct tee_stream *s, const char *data, size_t len)
 	lines_feed(&s->lines, data, len, now);
 	if (s->copy_lines)
 		lines_feed(s->copy_lines, data, len, now);
-	tee_arm_at(s->tee, 0, 0);
+	tee_arm_now(s->tee);
 }
 
 bool tee_has_room(const struct tee_stream *s)
@@ -555,7 +560,7 @@ void tee_end(struct tee_stream *s)
 		s->limit = st.st_size;
 	s->watch = log_watch_free(s->watch);
 	s->state = TEE_READY;
-	tee_arm_at(s->tee, 0, 0);
+	tee_arm_now(s->tee);
 }
 
 void tee_console_ready(struct tee *t)
@@ -576,7 +581,7 @@ void tee_mark(struct tee *t)
 		struct stat st;
 
 		s->target = s->done;
-		if (s->fd < 0 || stream_is_unread(s))
+		if (s->fd < 0 || stream_has_no_reader(s))
 			continue;
 		if (log_fs_fstat(s->fd, &st) == 0 && st.st_size > s->offset)
 			s->target += st.st_size - s->offset;
@@ -602,7 +607,7 @@ bool tee_caught_up(const struct tee *t)
 	uint64_t now = loop_now_ms();
 
 	for (struct tee_stream *s = t->streams; s; s = s->next)
-		if (s->done < s->target && !stream_is_unread(s))
+		if (s->done < s->target && !stream_has_no_reader(s))
 			return false;
 	for (struct tee_stream *s = t->streams; s; s = s->next) {
 		lines_release(&s->lines, now);

@@ -25,13 +25,13 @@ struct tee_stream;
 struct tee_hooks {
 	/* The file was removed, replaced or truncated, as text says. */
 	void (*vanished)(void *arg, int rank, const char *text);
-	/* Something was read or written. May not free the tee. */
+	/* After each turn, whether or not anything was read. May not free the tee. */
 	void (*progress)(void *arg);
 	void *arg;
 };
 
 struct tee_options {
-	int rank; /* for events */
+	int rank; /* for events, and the colour of the prefix */
 	int std;  /* which console: 0 or 1 */
 	bool to_console;
 	const char *prefix;    /* copied */
@@ -41,7 +41,7 @@ struct tee_options {
 	const char *path;      /* copied; to notice when the file vanishes; NULL: do not watch */
 };
 
-/* console may be NULL. */
+/* Borrows loop and console. console NULL: lines go to filtered copies alone. */
 _must_check_ int tee_new(struct loop *loop, struct console *console, const struct tee_hooks *hooks,
 	struct tee **ret);
 struct tee *tee_free(struct tee *t);
@@ -61,6 +61,7 @@ void tee_file_grew(struct tee_stream *s);
 void tee_follow_next(struct tee_stream *s, int fd);
 /* Hands over bytes directly, whether the console has room or not. */
 void tee_feed(struct tee_stream *s, const char *data, size_t len);
+/* Whether the console takes more of the stream's lines. */
 bool tee_has_room(const struct tee_stream *s);
 /* Changes whenever the stream's console took something. */
 uint64_t tee_console_bytes(const struct tee_stream *s);

@@ -296,6 +296,24 @@ START_TEST(without_a_file_a_console_that_stands_still_loses_lines_and_says_so)
 }
 END_TEST
 
+/* No turn of the loop comes between the room in the console and the end. */
+START_TEST(without_a_file_the_rest_is_shown_at_the_end_if_the_console_has_room_again)
+{
+	open_pipe(NULL, false, 0, true);
+	write_much(4 << 20);
+	while (!tee_has_room(stream)) {
+		ck_assert_int_gt(read(in, text, 32 << 10), 0);
+		loop_run_once(t.loop, false);
+	}
+	logtest_say(worker, "last words\n");
+	log_pipe_end(pipe_);
+	while (!logtest_line(in, "w:elasticd: "))
+		turn();
+	while (!logtest_line(in, "w:last words"))
+		turn();
+}
+END_TEST
+
 START_TEST(freeing_a_pipe_reads_its_rest)
 {
 	open_pipe(logtest_path(&t, "stdout.log"), false, 0, false);
@@ -319,6 +337,8 @@ int main(void)
 	tcase_add_test(c, without_a_file_a_slow_console_loses_nothing);
 	tcase_add_test(c, without_a_file_nothing_is_lost_where_the_agent_itself_stood_still);
 	tcase_add_test(c, without_a_file_a_console_that_stands_still_loses_lines_and_says_so);
+	tcase_add_test(
+		c, without_a_file_the_rest_is_shown_at_the_end_if_the_console_has_room_again);
 	tcase_add_test(c, freeing_a_pipe_reads_its_rest);
 	suite_add_tcase(s, c);
 	return suite_run(s);
