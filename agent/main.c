@@ -59,7 +59,7 @@ static int main_number(const char *text)
 static int main_usage(FILE *f)
 {
 	fputs("elastic-agent supervises one job for elasticctl run or elasticd.\n"
-	      "  --spec-fd=N            descriptor of the job's specification (JSON)\n"
+	      "  --spec-fd=N            descriptor of a file: the job's specification (JSON)\n"
 	      "  --foreground           streams that are not redirected are this process's own\n"
 	      "  --run=RUN              the run's identifier\n"
 	      "  --listen-fd=N          listening socket for the control protocol\n"

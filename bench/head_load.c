@@ -117,8 +117,7 @@ static int64_t clock_us(clockid_t clock)
 	return ts.tv_sec * INT64_C(1000000) + ts.tv_nsec / 1000;
 }
 
-/* --- messages -----------------------------------------------------------------------------------
- */
+/* --- messages --- */
 
 static __attribute__((format(printf, 3, 4))) void say(
 	struct host *h, const char *method, const char *fmt, ...)
@@ -200,8 +199,7 @@ static void say_prepared(struct host *h)
 		say(h, "Prepared", "{\"round\":%" PRId64 "}", h->round);
 }
 
-/* --- steps --------------------------------------------------------------------------------------
- */
+/* --- steps --- */
 
 static void step_count(enum what what)
 {
@@ -403,8 +401,7 @@ static void on_input(int fd, int events, void *arg)
 	step_begin(name);
 }
 
-/* --- what the head says -------------------------------------------------------------------------
- */
+/* --- what the head says --- */
 
 /* The number behind a key, which stands there as the head writes it; or without. */
 static int64_t number_of(const char *text, const char *key, int64_t without)
@@ -585,8 +582,7 @@ static void connect_next(void)
 	say_hello(h);
 }
 
-/* --- the program --------------------------------------------------------------------------------
- */
+/* --- the program --- */
 
 static void read_spec(const char *path)
 {

@@ -86,7 +86,7 @@ static int open_socket(struct daemon *d, struct error *err)
 	return 0;
 }
 
-static void on_all_reported(void *arg)
+static void open_socket_now(void *arg)
 {
 	struct daemon *d = arg;
 	struct error err = { 0 };
@@ -109,7 +109,7 @@ static void on_changes(void *arg)
 	if (d->open)
 		show_status(d);
 	else if (d->report_timer && all_known(d))
-		on_all_reported(d);
+		open_socket_now(d);
 }
 
 static void on_job_changed(void *arg, struct job *j)
@@ -398,7 +398,7 @@ int daemon_new(struct loop *loop, const struct daemon_options *options, struct d
 	if (all_known(d))
 		r = open_socket(d, err);
 	else
-		r = loop_timer_new(loop, on_all_reported, d, &d->report_timer);
+		r = loop_timer_new(loop, open_socket_now, d, &d->report_timer);
 	if (r < 0)
 		return r;
 	if (d->report_timer)

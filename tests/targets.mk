@@ -287,7 +287,7 @@ coverage:
 	@mkdir -p $(COV) && cp -p $(B)/config.mk $(COV)/
 	@find $(COV) -name '*.gcda' -delete
 	-@$(MAKE) --no-print-directory B=$(COV) CFLAGS='-g -O1 --coverage -fprofile-update=atomic' \
-	  LDFLAGS=--coverage check
+	  LDFLAGS=--coverage check-unit check-e2e
 	@tests/tools/coverage $(COV)/obj
 
 .PHONY: bench

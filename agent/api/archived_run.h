@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Answers calls about a run that is over, on one connection: Status, Logs, Errors, Events and Why,
- * from its record and its log directory. elasticd starts it as the job's user, so that elasticd
- * need not read users' files itself. Ends with the connection. Returns the exit status.
+ * Answers calls about a run that is over (archived_run_methods), on one connection, from its record
+ * and its log directory. elasticd starts it as the job's user, so that elasticd need not read
+ * users' files itself. Ends with the connection; takes conn_fd. Returns the exit status.
  */
 int archived_run_serve(const char *record_dir, int conn_fd);

@@ -382,10 +382,13 @@ static int do_read(struct log_fs_op *op)
 	struct call *c = call_of(op);
 	_cleanup_close_ int fd = safe_open(AT_FDCWD, c->path, O_RDONLY, 0);
 
-	return fd < 0 ? fd : file_read_fd(fd, c->len, &c->data, &c->len);
+	if (fd < 0)
+		return fd;
+	return fstat(fd, &c->st) < 0 ? -errno : file_read_fd(fd, c->len, &c->data, &c->len);
 }
 
-int log_fs_read(const char *path, size_t max, char **ret, size_t *ret_len)
+int log_fs_read_stat(
+	const char *path, size_t max, char **ret, size_t *ret_len, struct stat *ret_stat)
 {
 	_cleanup_call_ struct call *c = call_new(do_read, path, NULL);
 	int r;
@@ -397,7 +400,13 @@ int log_fs_read(const char *path, size_t max, char **ret, size_t *ret_len)
 		return r;
 	*ret_len = c->len;
 	*ret = TAKE_PTR(c->data);
+	*ret_stat = c->st;
 	return 0;
+}
+
+int log_fs_read(const char *path, size_t max, char **ret, size_t *ret_len)
+{
+	return log_fs_read_stat(path, max, ret, ret_len, &(struct stat){ 0 });
 }
 
 static int do_write(struct log_fs_op *op)

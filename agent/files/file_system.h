@@ -52,6 +52,9 @@ _must_check_ int log_fs_replace(const char *path, const void *data, size_t len, 
 _must_check_ int log_fs_usage(const char *path, int64_t *ret);
 /* Reads a whole regular file of at most max bytes (0: any); owned, with a NUL behind it. */
 _must_check_ int log_fs_read(const char *path, size_t max, char **ret, size_t *ret_len);
+/* The same, with the state of the file that was read. */
+_must_check_ int log_fs_read_stat(
+	const char *path, size_t max, char **ret, size_t *ret_len, struct stat *ret_stat);
 
 /* Opens a file as a stream for reading, or returns NULL. */
 FILE *log_fs_stream(const char *path);

@@ -5,9 +5,11 @@
 #include <errno.h>
 #include <string.h>
 
+/* The socket of the host that leads: at the first address of its endpoint that is this host's. */
+
 enum { BACKLOG = 4096 };
 
-static int bind_one(const struct sockaddr *a, int *ret)
+static int listen_at(const struct sockaddr *a, int *ret)
 {
 	_cleanup_close_ int fd =
 		socket(a->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -42,7 +44,7 @@ int link_bind(const struct link_addresses *addresses, int *ret, struct error *er
 
 	for (size_t i = 0; i < addresses->n && r == -EADDRNOTAVAIL; i++) {
 		a = (const struct sockaddr *)&addresses->at[i];
-		r = bind_one(a, ret);
+		r = listen_at(a, ret);
 	}
 	if (!a)
 		return error_field(err, r, LINK_ENDPOINT_FIELD, "it has no address");

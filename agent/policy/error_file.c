@@ -132,7 +132,7 @@ static const char *error_file_problem(int r)
 	case -ETIMEDOUT:
 		return safe_open_text(r);
 	default:
-		return "cannot be opened";
+		return "cannot be read";
 	}
 }
 
@@ -142,13 +142,9 @@ int error_file_read(
 	_cleanup_free_ char *text = NULL;
 	struct stat st;
 	size_t len;
-	int r = log_fs_stat(path, &st);
+	int r = log_fs_read_stat(path, ERROR_FILE_MAX, &text, &len, &st);
 
 	*ret_problem = NULL;
-	if (!r && S_ISREG(st.st_mode) && st.st_size > ERROR_FILE_MAX)
-		r = -EFBIG;
-	if (!r)
-		r = log_fs_read(path, ERROR_FILE_MAX, &text, &len);
 	if (r < 0) {
 		*ret_problem = r == -ENOENT ? NULL : error_file_problem(r);
 		return r == -ENOTSUP || r == -EISDIR ? -EBADMSG : r;

@@ -12,8 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- the agent that leads -----------------------------------------------------------------------
- */
+/* --- the agent that leads --- */
 
 void preempting_lead(struct supervisor *sv, const struct hosts_lead *lead)
 {
@@ -129,8 +128,7 @@ void preempting_hosts_sampled(struct supervisor *sv, const json_t *samples)
 	preempting_run(p);
 }
 
-/* --- any agent ----------------------------------------------------------------------------------
- */
+/* --- any agent --- */
 
 void preempting_hosts_board(struct supervisor *sv, uint64_t notice, int64_t save_at, bool error)
 {

@@ -139,7 +139,7 @@ void preempt_over(struct preempt *p, const char *why);
 void preempt_hurry(struct preempt *p, uint64_t now_ms, const char *why);
 
 /* pace.c */
-/* Updates t's pace from the number of steps on the board. */
+/* Updates w's pace from the number of steps on the board. */
 void preempt_measure(struct preempt *p, struct preempt_worker *w, uint64_t steps, uint64_t now_ms);
 /* The last step that any participant has begun; INT64_MIN: there is none. */
 int64_t preempt_front(const struct preempt *p);

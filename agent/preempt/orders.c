@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-/* The answer to t's question; false: not decided yet. */
+/* The answer to w's Step; false: not decided yet. */
 static bool preempt_decide(struct preempt *p, struct preempt_worker *w, enum preempt_order *ret)
 {
 	*ret = PREEMPT_CONTINUE;

@@ -22,8 +22,7 @@
 
 enum { EDITION_BYTES = 512 };
 
-/* --- editions -----------------------------------------------------------------------------------
- */
+/* --- editions --- */
 
 static int edition_path(const struct supervisor *sv, char **ret)
 {
@@ -59,8 +58,7 @@ bool dispatch_has_records(const struct supervisor *sv, const json_t *edition)
 	       !strcmp(json_get_string(own, "before", ""), noted);
 }
 
-/* --- records ------------------------------------------------------------------------------------
- */
+/* --- records --- */
 
 static int run_dir(const struct dispatch *d)
 {

@@ -23,8 +23,7 @@ enum {
 	RETRY_MS = 1000, /* between two tries to save an edition */
 };
 
-/* --- answers ------------------------------------------------------------------------------------
- */
+/* --- answers --- */
 
 int dispatch_holds(const struct supervisor *sv, uint64_t *mark)
 {
@@ -42,13 +41,13 @@ int dispatch_holds(const struct supervisor *sv, uint64_t *mark)
 	return copy_holds(&d->copy, *mark ^ lead);
 }
 
-/* --- editions -----------------------------------------------------------------------------------
- */
+/* --- editions --- */
 
 static void edition_new(struct dispatch *d)
 {
 	snprintf(d->edition_before, sizeof(d->edition_before), "%s",
 		d->copy.note == COPY_NOTE_ASKED ? d->asked : d->noted);
+	d->edition[0] = '\0'; /* never the one before */
 	if (random_hex(d->edition, 32) < 0)
 		log_error("no random numbers");
 }
@@ -99,8 +98,7 @@ static void edition_note(struct dispatch *d)
 	d->lead.note(d->lead.arg, edition);
 }
 
-/* --- records ------------------------------------------------------------------------------------
- */
+/* --- records --- */
 
 static int part_send(struct dispatch *d, const struct copy_part *part)
 {

@@ -11,8 +11,7 @@
 
 #define TASKS_OF_AN_AGENT INT64_C(1000000000)
 
-/* --- life ---------------------------------------------------------------------------------------
- */
+/* --- life --- */
 
 void dispatch_group_options(const struct supervisor *sv, struct queue_options *ret)
 {
@@ -78,8 +77,7 @@ static struct dispatch_worker *worker_grow(struct dispatch_group *g, const struc
 	return &g->workers[w->slot];
 }
 
-/* --- workers ------------------------------------------------------------------------------------
- */
+/* --- workers --- */
 
 void dispatch_end_text(const struct worker *w, char *text, size_t size)
 {
@@ -172,8 +170,7 @@ void dispatch_worker_over(struct supervisor *sv, struct worker *w)
 	worker_gone(g, w->slot, why, true, false);
 }
 
-/* --- the group ----------------------------------------------------------------------------------
- */
+/* --- the group --- */
 
 /* True when the slot's worker takes part in this attempt. */
 static bool slot_takes_part(const struct dispatch *d, int slot)

@@ -13,8 +13,7 @@ enum {
 	ENVELOPE_BYTES = 256, /* of a message without its answers */
 };
 
-/* --- resources ----------------------------------------------------------------------------------
- */
+/* --- resources --- */
 
 int dispatch_create_resource(struct varlink_call *call, const struct flat *p, void *arg)
 {
@@ -109,8 +108,7 @@ int dispatch_resources(struct varlink_call *call, json_t *p, void *arg)
 	return varlink_reply(call, answer);
 }
 
-/* --- calls --------------------------------------------------------------------------------------
- */
+/* --- calls --- */
 
 static void text_answer(
 	const struct dispatch *d, struct json_writer *t, const struct queue_answer *a)

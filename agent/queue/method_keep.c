@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keep: a queue exists as long as a call keeps it. Once a client of elasticd has its answer,
- * elasticd hands the client's socket on to the agent: if elasticd ends, the client keeps the queue
- * as long as it has its end open. Before that the call ends with its connection.
+ * Keep: a queue exists as long as a Keep call is open, or the client's socket after it. elasticd
+ * hands that socket to the agent once the client has its answer, so the queue outlives elasticd.
+ * Without the socket the queue is given up with the call.
  */
 #include "agent/queue/private.h"
 #include "common/text/json.h"
@@ -52,7 +52,8 @@ static void on_client(int fd, int events, void *arg)
 		keeper_gone(arg);
 }
 
-/* elasticd or the client has ended: the client keeps the queue while its end is open. */
+/* The call has ended. If the client's socket came with it and is open, keeps the queue until the
+ * client closes it. */
 static void on_call_gone(void *arg)
 {
 	struct dispatch_keeper *k = arg;

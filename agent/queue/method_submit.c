@@ -38,8 +38,7 @@ static void answer_many(struct dispatch_wait *x)
 	dispatch_reply_many(x->d, x->call, x->wait.first, x->wait.accepted);
 }
 
-/* --- waiting ------------------------------------------------------------------------------------
- */
+/* --- waiting --- */
 
 static size_t copy_size(const struct queue_new *n)
 {
@@ -113,8 +112,7 @@ static int refuse_rest(struct dispatch_wait *x)
 	return 0;
 }
 
-/* --- both ---------------------------------------------------------------------------------------
- */
+/* --- both --- */
 
 /* x has its tasks. bytes: of their payloads. */
 static int submit_begin(struct dispatch_endpoint *endpoint, struct dispatch_wait *x,
@@ -133,8 +131,7 @@ static int submit_begin(struct dispatch_endpoint *endpoint, struct dispatch_wait
 	return x->wait.is_over || copy_tasks(x) ? dispatch_wait_begun(x) : refuse_rest(x);
 }
 
-/* --- one ----------------------------------------------------------------------------------------
- */
+/* --- one --- */
 
 /* Names of resources, in room for QUEUE_NEEDS_MAX of them. */
 static int needs_of(
@@ -184,8 +181,7 @@ int dispatch_submit(struct varlink_call *call, const struct flat *p, void *arg)
 	return submit_begin(endpoint, x, queue, task.payload.len, flat_int(p, "wait_ms", -1));
 }
 
-/* --- many ---------------------------------------------------------------------------------------
- */
+/* --- many --- */
 
 /* Parts of tasks that are not in the message, for the time of the step. */
 struct many {

@@ -54,8 +54,7 @@ int dispatch_work(struct varlink_call *call, const struct flat *p, void *arg)
 	return work_begin(endpoint->d, call, flat_int(p, "timeout_ms", -1));
 }
 
-/* --- the end of a lease -------------------------------------------------------------------------
- */
+/* --- the end of a lease --- */
 
 /* Answers why the machine did not end the lease. */
 static int lease_refuse(

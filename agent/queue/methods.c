@@ -8,8 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* --- parts of all calls -------------------------------------------------------------------------
- */
+/* --- parts of all calls --- */
 
 bool dispatch_is_job(const struct dispatch *d, struct varlink_call *call, const char *job)
 {
@@ -116,8 +115,7 @@ struct dispatch_wait_options dispatch_wait_options_of(const struct flat *p)
 		.release = flat_bool(p, "release") };
 }
 
-/* --- waits without a result ---------------------------------------------------------------------
- */
+/* --- waits without a result --- */
 
 static const char *queue_of(const struct flat *p)
 {
@@ -242,8 +240,7 @@ static int method_cancel(struct varlink_call *call, const struct flat *p, void *
 	return dispatch_wait_begun(x);
 }
 
-/* --- methods that do not wait -------------------------------------------------------------------
- */
+/* --- methods that do not wait --- */
 
 static int method_release(struct varlink_call *call, json_t *p, void *arg)
 {

@@ -120,7 +120,7 @@ struct dispatch_wait {
 	struct varlink_call *call;
 	void (*answer)(struct dispatch_wait *x); /* gives the final answer after success */
 	bool workers;				 /* its connection is a worker's */
-	void *holder;				 /* WORK */
+	void *holder;				 /* of Work alone */
 	bool release;				 /* FETCH */
 	int64_t id;				 /* FETCH of one */
 	int64_t *ids;				 /* ... of many; owned */
@@ -258,7 +258,7 @@ void dispatch_repeated_free(struct dispatch *d);
 void dispatch_reply_many(
 	struct dispatch *d, struct varlink_call *call, int64_t first, size_t accepted);
 
-/* method_keep.c: frees the keepers that have outlived their calls. This ends no queue. */
+/* method_keep.c: frees all keepers; no call may be open. This ends no queue. */
 void dispatch_keepers_free(struct dispatch *d);
 /* Ends their calls, too. */
 void dispatch_keepers_end(struct dispatch *d, const char *why);

@@ -180,8 +180,7 @@ static void dispatch_opened(struct supervisor *sv, int slot)
 		queue_worker_lives(dispatch_of(sv)->q, slot);
 }
 
-/* --- the feature --------------------------------------------------------------------------------
- */
+/* --- the feature --- */
 
 /* The queue of a group of several hosts follows the hooks hosts_..., which tell of the workers of
  * all hosts; the queue of one host follows those that begin with own_ here. */

@@ -131,8 +131,9 @@ void dispatch_waits_stop(struct dispatch *d, const char *why)
 	snprintf(d->stopping, sizeof(d->stopping), "%s", why);
 	for (x = LIST_FIRST(&d->waits); x; x = next) {
 		next = LIST_NEXT(x, all);
-		/* Only calls on worker.sock have a user. */
-		if (!x->wait.is_over && varlink_call_user(x->call))
+		/* Only calls on worker.sock have a user. A result is still answered, but a task
+		 * that Work was given and has not answered stays in the queue. */
+		if (varlink_call_user(x->call) && (!x->wait.is_over || x->holder))
 			wait_cancel(x, why);
 	}
 }

@@ -5,11 +5,15 @@
  * One host of the group, as the head sees it: a pure machine, no I/O, no clock. round.c posts the
  * host's messages and the round's decisions, and carries out the action that a step returns.
  *
- *	missing	   it was in an earlier head's round and has not joined again: workers may live
- *there waiting	   a member that is in no round; no worker lives there assigned   it knows its ranks
- *and prepares prepared   it waits for START starting   START was sent running	   its workers
- *execute stopping   STOP was sent; workers may live there out	   left out of the round: it could
- *not prepare, or did not in time leaving	   its workers are dead, and it is about to leave
+ *	missing	   of an earlier head's round, not joined again: workers may live there
+ *	waiting	   a member that is in no round; no worker lives there
+ *	assigned   it knows its ranks and prepares
+ *	prepared   it waits for START
+ *	starting   START was sent
+ *	running	   its workers execute
+ *	stopping   STOP was sent; workers may live there
+ *	out	   left out of the round: it could not prepare, or did not in time
+ *	leaving	   its workers are dead, and it is about to leave
  *	closing	   the verdict was sent
  *	gone	   no member any more; no worker lives there
  */

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * A host as a member of a group: a pure machine, no I/O, no clock. The agent posts the head's
- *orders and the events of its workers and of its lease, and carries out the action that a step
- *returns. So does the agent on the head's own host.
+ * A host as a member of a group: a pure machine, no I/O, no clock. The agent posts the orders of
+ * the head and the events of its workers and of its lease, and carries out the action that a step
+ * returns. So does the agent on the head's own host.
  *
  * JOIN says that no worker lives here, and ends this host's part in the round. Until its answer the
  * machine ignores orders: the head sent them before it knew of the JOIN. The agent checks the lease

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Times that do not overflow, and the order of numbers. */
+/* Times in milliseconds, and the order of numbers, for the machines of this room. */
 
 #include <stdint.h>
 
+/* ms + by_ms, or UINT64_MAX where that overflows. */
 static inline uint64_t later_ms(uint64_t ms, uint64_t by_ms)
 {
 	return by_ms > UINT64_MAX - ms ? UINT64_MAX : ms + by_ms;

@@ -66,7 +66,7 @@ void round_fill_seats(struct round *r, int n)
 		blocks_match(r, n, k);
 }
 
-/* ---- segments ---- */
+/* --- segments --- */
 
 /* By parts; in each part hosts that have a place come first, then those that joined first. */
 static int blocks_compare_hosts(const void *x, const void *y)

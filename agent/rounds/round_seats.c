@@ -158,7 +158,7 @@ void round_seats_follow(
 	round_order(r, ROUND_ORDER_VACATE, ROUND_WHY_NONE, h);
 }
 
-/* ---- who takes which ---- */
+/* --- who takes which --- */
 
 static bool seats_fit(const struct round *r, const struct round_seat *s, const struct round_host *h)
 {
@@ -240,7 +240,7 @@ static void seats_offer(struct round *r, bool kept_out, uint64_t now_ms)
 	}
 }
 
-/* ---- time ---- */
+/* --- time --- */
 
 static uint64_t seats_late_ms(const struct round *r, const struct round_seat *s)
 {

@@ -28,7 +28,7 @@ void tenure_gone(struct tenure *t, uint64_t now_ms)
 	t->kept_ms = min_ms(t->kept_ms, now_ms);
 }
 
-enum tenure_verdict tenure_check(const struct tenure_keys *keys)
+enum tenure_right tenure_check(const struct tenure_keys *keys)
 {
 	if (keys->lead != TENURE_NONE)
 		return keys->lead == TENURE_KNOWN ? TENURE_LEADS : TENURE_OVER;

@@ -11,8 +11,8 @@
  * other, the head goes on while every host of the last round in the store has acknowledged one of
  * its answers that is no older than three beats: none of them can have joined another head before
  * that. Meanwhile the head writes nothing to the store, so it lets no other host in. Without the
- * store it starts again only a round that it has recorded itself, because the next head takes the
- * host that wrote the last round for the old head's.
+ * store it starts again only a round that it has recorded itself, because the next head assumes
+ * that the host which wrote the last round is the old head's own.
  *
  * When that ends as well, the head answers no more beats, and its agent, or else the guard, kills
  * the workers of its own host. Other hosts' workers die by their leases.
@@ -33,7 +33,7 @@ struct tenure_times {
 	uint64_t store_loss_ms; /* how long a head goes on without the store */
 };
 
-/* ---- the head ---- */
+/* --- the head --- */
 
 struct tenure {
 	struct tenure_times times;
@@ -59,7 +59,7 @@ struct tenure_keys {
 		       they are dead */
 };
 
-enum tenure_verdict {
+enum tenure_right {
 	TENURE_LEADS,	    /* the lead is its own */
 	TENURE_RECLAIM,	    /* it may write the lead again, if nothing changes meanwhile */
 	TENURE_RECLAIM_ALL, /* it may write the lead and its other keys again, if nothing changes */
@@ -67,19 +67,19 @@ enum tenure_verdict {
 };
 /* Whether a head that finds these keys may lead on. Without the lead in the store, another host may
  * be about to claim it: the store lets one of them. */
-enum tenure_verdict tenure_check(const struct tenure_keys *keys);
+enum tenure_right tenure_check(const struct tenure_keys *keys);
 
 /* Whether the store confirms the lead, so that the head may let hosts in. */
 bool tenure_confirmed(const struct tenure *t, uint64_t now_ms);
 /* The time from which on this host no longer leads, unless a message comes before. acked_ms: of
  * each host of the last round in the store take the newest answer that the host has acknowledged;
- * acked_ms is when the oldest of these was sent, TENURE_NEVER without such hosts. A JOIN
- * acknowledges nothing, since its answer may be lost: until a beat or PREPARED comes, an earlier
- * acknowledgement counts, or 0. While it is unknown whether a write has happened, the hosts are
- * those of the round before it and of its own. */
+ * acked_ms is when the oldest of these was sent, TENURE_NEVER without such hosts. A Join
+ * acknowledges nothing, since its answer may be lost: until a beat or Prepared comes, an earlier
+ * acknowledgement counts, or 0. While the head does not know whether its last write reached the
+ * store, the hosts of both rounds count: the one before the write and the one written. */
 uint64_t tenure_until_ms(const struct tenure *t, uint64_t acked_ms);
 
-/* ---- the head after it ---- */
+/* --- the head after it --- */
 
 struct tenure_past {
 	struct tenure_times times;
@@ -95,7 +95,7 @@ void tenure_past_heard(struct tenure_past *p, uint64_t answered_ms);
  * host is the old head's own. */
 uint64_t tenure_past_gone_ms(const struct tenure_past *p, bool head);
 
-/* ---- the hosts between them ---- */
+/* --- the hosts between them --- */
 
 /* How long a host lets others go first when no host leads. rank and head_rank: its group rank and
  * the old head's in the last round, which had so many hosts. rank -1: it was not there; hosts 0:

@@ -96,8 +96,7 @@ static int board_size(int fd, int n)
 	return board_fill(fd, 0, slot_offset(n));
 }
 
-/* --- a board that was cut -----------------------------------------------------------------------
- */
+/* --- a board that was cut --- */
 
 static int board_make_again(struct sharing *sh)
 {
@@ -137,8 +136,7 @@ static bool board_whole(struct sharing *sh)
 	return false;
 }
 
-/* --- life ---------------------------------------------------------------------------------------
- */
+/* --- life --- */
 
 static int board_unlink(const char *path)
 {
@@ -268,8 +266,7 @@ void sharing_board_close(struct sharing *sh)
 	sh->board_file_fd = close_fd(sh->board_file_fd);
 }
 
-/* --- fields -------------------------------------------------------------------------------------
- */
+/* --- fields --- */
 
 /* Logs a write that has failed. */
 static void board_written(const struct sharing *sh, int r)

@@ -28,8 +28,7 @@ struct calls_out_connection {
 	bool paused; /* the caller does not read */
 };
 
-/* --- connections --------------------------------------------------------------------------------
- */
+/* --- connections --- */
 
 static int out_send(struct calls_out *o, const char *method, json_t *body)
 {
@@ -104,8 +103,7 @@ void calls_out_close(struct calls_out_connection *c)
 	connection_free(c);
 }
 
-/* --- calls --------------------------------------------------------------------------------------
- */
+/* --- calls --- */
 
 static void call_over(struct call_out *x)
 {
@@ -180,8 +178,7 @@ void calls_out_flow(struct call_out *x, bool paused)
 		json_pack("{s:I, s:b}", "connection", (json_int_t)c->number, "paused", paused));
 }
 
-/* --- calls of a server here ---------------------------------------------------------------------
- */
+/* --- calls of a server here --- */
 
 struct forwarded {
 	struct varlink_call *call;
@@ -259,8 +256,7 @@ int calls_out_forward(struct calls_out_connection *c, const struct calls_out_mes
 	return 0;
 }
 
-/* --- answers ------------------------------------------------------------------------------------
- */
+/* --- answers --- */
 
 static void answer_received(struct calls_out_connection *c, const json_t *message)
 {

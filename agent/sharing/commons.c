@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- who ----------------------------------------------------------------------------------------
- */
+/* --- who --- */
 
 int commons_count(const struct commons *c)
 {
@@ -133,8 +132,7 @@ bool commons_has_slot(const struct commons *c, const struct worker *w)
 	return w->slot >= 0 && w->slot < c->n_slots && c->slots[w->slot].name;
 }
 
-/* --- life ---------------------------------------------------------------------------------------
- */
+/* --- life --- */
 
 static void on_group_error(void *arg, const struct members_error *error)
 {
@@ -231,8 +229,7 @@ void commons_error_changed(struct commons *c)
 	c->owner.error_changed(c->owner.arg, up);
 }
 
-/* --- what becomes of workers --------------------------------------------------------------------
- */
+/* --- what becomes of workers --- */
 
 void commons_begin(struct commons *c)
 {

@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- who ----------------------------------------------------------------------------------------
- */
+/* --- who --- */
 
 static int group_count(void *arg)
 {
@@ -33,8 +32,7 @@ static int group_attempt(void *arg)
 	return ((struct sharing_group *)arg)->attempt;
 }
 
-/* --- messages to members ------------------------------------------------------------------------
- */
+/* --- messages to members --- */
 
 /* text: a JSON object; NULL: there was no memory for it. */
 static void send_text(const struct sharing_host *x, const char *method, const char *text)
@@ -360,8 +358,7 @@ void sharing_group_leader_over(struct sharing_group *g)
 	g->state.leader_over = true;
 }
 
-/* --- what becomes of them -----------------------------------------------------------------------
- */
+/* --- what becomes of them --- */
 
 static enum worker_state state_of(const json_t *report)
 {

@@ -31,8 +31,7 @@ static struct group_connection *connection_of(struct call_in *c)
 	return c ? (void *)((char *)c - offsetof(struct group_connection, in)) : NULL;
 }
 
-/* --- connections --------------------------------------------------------------------------------
- */
+/* --- connections --- */
 
 void sharing_host_ready(struct sharing_host *x)
 {
@@ -84,8 +83,7 @@ static int connection_new(
 	return 0;
 }
 
-/* --- messages of members ------------------------------------------------------------------------
- */
+/* --- messages of members --- */
 
 /* The slot of a living worker of that host; -EPROTO with err. */
 static int slot_of_host(const struct sharing_host *x, const char *name, struct error *err)
@@ -153,8 +151,7 @@ int sharing_group_received(
 	return 0;
 }
 
-/* --- the service --------------------------------------------------------------------------------
- */
+/* --- the service --- */
 
 /* Its own agent has looked at its token. */
 static int group_hello(struct varlink_call *call, json_t *p, void *arg)

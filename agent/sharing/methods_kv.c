@@ -78,8 +78,7 @@ static void reply_revision(struct varlink_call *call, const struct store_answer 
 	sharing_reply_int(call, "revision", answer->revision);
 }
 
-/* --- unread answers -----------------------------------------------------------------------------
- */
+/* --- unread answers --- */
 
 bool sharing_too_much_unread(struct varlink_call *call)
 {
@@ -99,8 +98,7 @@ bool sharing_too_much_unread(struct varlink_call *call)
 	return true;
 }
 
-/* --- answers ------------------------------------------------------------------------------------
- */
+/* --- answers --- */
 
 static void reply_entry(struct varlink_call *call, const struct store_answer *answer)
 {

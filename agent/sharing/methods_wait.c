@@ -131,8 +131,7 @@ void commons_members_answer(void *arg, void *token, const struct members_answer 
 	varlink_reply(call, p);
 }
 
-/* --- deadlines ----------------------------------------------------------------------------------
- */
+/* --- deadlines --- */
 
 void commons_deadlines(void *arg)
 {
@@ -167,8 +166,7 @@ static void deadline_added(struct commons *c, uint64_t deadline)
 		loop_timer_arm(c->timer, 0);
 }
 
-/* --- sets of members ----------------------------------------------------------------------------
- */
+/* --- sets of members --- */
 
 /* True when w is a member where the caller names none. With present, a worker that has left, or
  * that a person has stopped, is none. */
@@ -284,8 +282,7 @@ static int members_of(struct commons *c, struct varlink_call *call, const json_t
 	return r;
 }
 
-/* --- methods ------------------------------------------------------------------------------------
- */
+/* --- methods --- */
 
 static bool bad_name(struct varlink_call *call, const char *name)
 {

@@ -33,8 +33,7 @@ void sharing_relay_ready(struct supervisor *sv)
 		varlink_server_pause(sharing_of(sv)->server, false);
 }
 
-/* --- messages -----------------------------------------------------------------------------------
- */
+/* --- messages --- */
 
 bool sharing_has_head(const struct supervisor *sv)
 {
@@ -63,8 +62,7 @@ void sharing_send_to_head(struct supervisor *sv, const char *method, json_t *bod
 		log_error("out of memory: %s is not sent to the host that leads", method);
 }
 
-/* --- calls --------------------------------------------------------------------------------------
- */
+/* --- calls --- */
 
 static int relay_failed(struct varlink_call *call, int r)
 {
@@ -204,8 +202,7 @@ bool sharing_relay_operator(struct supervisor *sv, struct varlink_call *call, js
 	return true;
 }
 
-/* --- life ---------------------------------------------------------------------------------------
- */
+/* --- life --- */
 
 int sharing_relay_to(struct supervisor *sv, const struct sharing_uplink *uplink)
 {

@@ -14,8 +14,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* --- names --------------------------------------------------------------------------------------
- */
+/* --- names --- */
 
 /* Makes the slot of w, whose number the core has given. */
 static int make_slot(struct sharing *sh, const struct worker *w)
@@ -55,8 +54,7 @@ void sharing_give_slots(struct sharing *sh)
 			(void)give_slot(sh, supervisor_worker(sh->sv, i));
 }
 
-/* --- the commons of this host's workers ---------------------------------------------------------
- */
+/* --- the commons of this host's workers --- */
 
 static int own_count(void *arg)
 {
@@ -169,8 +167,7 @@ struct commons *sharing_commons(const struct supervisor *sv)
 	return sharing_of(sv) ? sharing_of(sv)->commons : NULL;
 }
 
-/* --- life ---------------------------------------------------------------------------------------
- */
+/* --- life --- */
 
 void sharing_answers_leaving(void *arg)
 {
@@ -313,8 +310,7 @@ static void sharing_free(struct supervisor *sv)
 	free(sh);
 }
 
-/* --- hooks --------------------------------------------------------------------------------------
- */
+/* --- hooks --- */
 
 static void sharing_begin(struct supervisor *sv)
 {
@@ -493,8 +489,7 @@ const struct board_slot *sharing_board_slot(const struct supervisor *sv, const s
 	return sharing_of(sv) ? sharing_board_read(sharing_of(sv), w->slot) : NULL;
 }
 
-/* --- the feature --------------------------------------------------------------------------------
- */
+/* --- the feature --- */
 
 static const struct varlink_method manager_methods[] = {
 	{ "Results", sharing_method_results },

@@ -118,8 +118,7 @@ int store_new(struct loop *loop, size_t max_bytes, struct store **ret)
 	return 0;
 }
 
-/* --- requests -----------------------------------------------------------------------------------
- */
+/* --- requests --- */
 
 /* Borrowed during the call. */
 struct request {

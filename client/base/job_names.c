@@ -38,13 +38,13 @@ static int add_name(struct job_names *names, char *name)
 	return 0;
 }
 
-static bool chosen_from(const json_t *job, enum job_names_of of)
+static bool chosen_from(const json_t *job, enum job_names_choice of)
 {
 	return of == JOB_NAMES_NEWEST || job_ended(job) == (of == JOB_NAMES_ENDED);
 }
 
 int job_names_match(
-	struct job_names *names, const char *pattern, const json_t *jobs, enum job_names_of of)
+	struct job_names *names, const char *pattern, const json_t *jobs, enum job_names_choice of)
 {
 	size_t len = strcspn(pattern, "/"), i;
 	_cleanup_free_ char *name_pattern = strndup(pattern, len);
@@ -69,7 +69,7 @@ int job_names_match(
 }
 
 /* Asks elasticd for the jobs that a pattern or --all chooses from. */
-static int list_jobs(struct ctl *ctl, bool all, enum job_names_of of, json_t **ret)
+static int list_jobs(struct ctl *ctl, bool all, enum job_names_choice of, json_t **ret)
 {
 	bool ended = of == JOB_NAMES_ENDED || (of == JOB_NAMES_NEWEST && !all);
 	_cleanup_json_ json_t *answer = NULL;
@@ -81,7 +81,7 @@ static int list_jobs(struct ctl *ctl, bool all, enum job_names_of of, json_t **r
 	return r;
 }
 
-static int add_named(struct ctl *ctl, const char *text, enum job_names_of of, json_t **jobs,
+static int add_named(struct ctl *ctl, const char *text, enum job_names_choice of, json_t **jobs,
 	struct job_names *names)
 {
 	static const char *const kinds[] = { "active job", "job", "job that has ended" };
@@ -104,7 +104,7 @@ static int add_named(struct ctl *ctl, const char *text, enum job_names_of of, js
 			       "no %s matches \"%s\"", kinds[of], text);
 }
 
-static int add_all(struct ctl *ctl, enum job_names_of of, struct job_names *names)
+static int add_all(struct ctl *ctl, enum job_names_choice of, struct job_names *names)
 {
 	_cleanup_json_ json_t *jobs = NULL;
 	int r = list_jobs(ctl, true, of, &jobs);
@@ -140,7 +140,7 @@ int job_names_older(struct ctl *ctl, int64_t older_ms, struct job_names *ret)
 }
 
 int job_names_get(
-	struct ctl *ctl, const struct args *args, enum job_names_of of, struct job_names *ret)
+	struct ctl *ctl, const struct args *args, enum job_names_choice of, struct job_names *ret)
 {
 	_cleanup_json_ json_t *jobs = NULL;
 	struct job_names names = { 0 };

@@ -10,7 +10,7 @@
 #include "client/base/ctl.h"
 
 /* The jobs that a pattern and --all choose from. */
-enum job_names_of {
+enum job_names_choice {
 	JOB_NAMES_ACTIVE, /* jobs that are active, by name */
 	JOB_NAMES_NEWEST, /* a pattern: the newest run of each job, by name; --all: as above */
 	JOB_NAMES_ENDED,  /* runs that have ended, by their identifiers */
@@ -28,7 +28,7 @@ struct job_names {
  * be freed by job_names_fini(), or an exit status.
  */
 _must_check_ int job_names_get(
-	struct ctl *ctl, const struct args *args, enum job_names_of of, struct job_names *ret);
+	struct ctl *ctl, const struct args *args, enum job_names_choice of, struct job_names *ret);
 /* All runs that ended longer than older_ms ago. Returns as job_names_get(). */
 _must_check_ int job_names_older(struct ctl *ctl, int64_t older_ms, struct job_names *ret);
 void job_names_fini(struct job_names *names);
@@ -36,4 +36,4 @@ void job_names_fini(struct job_names *names);
 /* Adds those of jobs (an answer of List, borrowed) that pattern matches. Returns how many match, or
  * -ENOMEM. Pure. */
 _must_check_ int job_names_match(
-	struct job_names *names, const char *pattern, const json_t *jobs, enum job_names_of of);
+	struct job_names *names, const char *pattern, const json_t *jobs, enum job_names_choice of);

@@ -23,8 +23,7 @@ int64_t doctor_etcd_limit_ms(const struct doctor *d)
 	return beat < LIMIT_MOST_MS ? beat : LIMIT_MOST_MS;
 }
 
-/* --- endpoints -----------------------------------------------------------------------------------
- */
+/* --- endpoints --- */
 
 /* Asks one endpoint alone. */
 static void call_endpoint(struct doctor *d, char *endpoint, struct etcd_wait *w)
@@ -102,8 +101,7 @@ static bool check_endpoints(struct doctor *d)
 	return answered;
 }
 
-/* --- rights and latency --------------------------------------------------------------------------
- */
+/* --- rights and latency --- */
 
 /* A key that is put and deleted, as those of a group. */
 struct trial {

@@ -46,8 +46,7 @@ static void pause_before_again(struct meeting *m)
 	(void)meeting_wait(m, &always, AGAIN_MS);
 }
 
-/* --- finding the head ----------------------------------------------------------------------------
- */
+/* --- finding the head --- */
 
 /* The host that can listen at the endpoint is the head. */
 static int find_by_endpoint(
@@ -111,8 +110,7 @@ static int connect_head(struct meeting *m, const struct sockaddr *a, struct erro
 	return varlink_client_new_fd(m->loop, TAKE_FD(fd), head_gone, m, &m->head);
 }
 
-/* --- calls to the head ---------------------------------------------------------------------------
- */
+/* --- calls to the head --- */
 
 static void head_answered(void *arg, const char *error, json_t *p, bool continues)
 {
@@ -191,9 +189,7 @@ static bool meeting_try(struct meeting *m, unsigned try, bool *ret_final)
 	return false;
 }
 
-/* --- the meeting
- * -----------------------------------------------------------------------------------
- */
+/* --- the meeting --- */
 
 static void meeting_run(struct meeting *m)
 {

@@ -39,8 +39,7 @@ static void nodes_text(const struct meeting *m, char text[32])
 	snprintf(text, 32, "%d:%d", z->nodes_min, z->nodes_max);
 }
 
-/* --- joining -------------------------------------------------------------------------------------
- */
+/* --- joining --- */
 
 static void seat_free(struct meeting_seat *s)
 {
@@ -160,8 +159,7 @@ static int on_join(struct varlink_call *call, json_t *p, void *arg)
 	return 0;
 }
 
-/* --- reports -------------------------------------------------------------------------------------
- */
+/* --- reports --- */
 
 /* Lists of the ways to each host, as the others have found them, by the hosts' ids. */
 static json_t *ways_by_host(const struct meeting *m)
@@ -247,8 +245,7 @@ static int on_report(struct varlink_call *call, json_t *p, void *arg)
 	return 0;
 }
 
-/* --- serving -------------------------------------------------------------------------------------
- */
+/* --- serving --- */
 
 static int on_probe(struct varlink_call *call, json_t *p, void *arg)
 {

@@ -63,7 +63,7 @@ static void program_problem(const struct program *p, const struct section *s,
 	p->fn(p->arg, s->file, k ? k->line : s->line, text);
 }
 
-/* --- values ---------------------------------------------------------------------------------- */
+/* --- values --- */
 
 /* The section of k: the program's own, or [supervisord]. */
 static const struct section *program_owner(const struct program *p, const struct section_key *k)
@@ -190,8 +190,7 @@ static int64_t program_bytes(struct program *p, const char *name, int64_t otherw
 	return otherwise;
 }
 
-/* --- parts of the document ---------------------------------------------------------------------
- */
+/* --- parts of the document --- */
 
 /* Sets section.key (section NULL: at the top), and notes where it is from: "autorestart=true". */
 static void program_set(
@@ -363,8 +362,7 @@ static void program_logs(struct program *p)
 			"both streams keep as many files as stdout");
 }
 
-/* --- the role ----------------------------------------------------------------------------------
- */
+/* --- the role --- */
 
 /* Adds the variables that k names for process number i. */
 static void program_add_env(struct program *p, struct section_key *k, int i, json_t *env)
@@ -510,8 +508,7 @@ static int program_role(struct program *p)
 	return 0;
 }
 
-/* --- the whole ---------------------------------------------------------------------------------
- */
+/* --- the whole --- */
 
 static void program_after(struct program *p)
 {

@@ -30,12 +30,12 @@ char *job_dir_name(const char *file, bool *ret_disabled)
 	_cleanup_free_ char *name = *file == '.' ? NULL : strdup(file);
 	char *dot = name ? strrchr(name, '.') : NULL;
 	bool disabled = dot && !strcmp(dot, JOB_DIR_DISABLED);
-	size_t stem;
+	ssize_t stem;
 
 	if (disabled)
 		*dot = '\0';
-	stem = name ? job_file_stem(name) : 0;
-	if (!stem)
+	stem = name ? job_file_stem(name) : -1;
+	if (stem <= 0)
 		return NULL;
 	name[stem] = '\0';
 	if (ret_disabled)

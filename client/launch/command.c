@@ -71,7 +71,7 @@ static int refuse_job_file(const struct launch_state *s, const char *program)
 {
 	struct stat st;
 
-	if (!job_file_stem(program) || stat(program, &st) < 0 || !S_ISREG(st.st_mode) ||
+	if (job_file_stem(program) < 0 || stat(program, &st) < 0 || !S_ISREG(st.st_mode) ||
 		is_executable(program))
 		return 0;
 	return error_set(s->err, -EINVAL,

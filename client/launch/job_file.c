@@ -17,15 +17,15 @@ void job_file_fini(struct job_file *f)
 	*f = (struct job_file){ 0 };
 }
 
-size_t job_file_stem(const char *name)
+ssize_t job_file_stem(const char *name)
 {
 	static const char *const endings[] = { ".yaml", ".yml", ".json" };
 	const char *dot = strrchr(name, '.');
 
 	for (size_t i = 0; dot && i < sizeof(endings) / sizeof(endings[0]); i++)
 		if (!strcmp(dot, endings[i]))
-			return (size_t)(dot - name);
-	return 0;
+			return dot - name;
+	return -1;
 }
 
 /* Makes the path in object's key absolute, if it has one. */

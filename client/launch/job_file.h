@@ -30,5 +30,5 @@ enum job_file_check {
 _must_check_ int job_file_load(const char *path, enum job_file_check wanted, struct job_file *ret);
 void job_file_fini(struct job_file *f);
 
-/* The length of name without the ending of a job file (.yaml, .yml, .json); 0: it has none. */
-size_t job_file_stem(const char *name);
+/* The length of name without the ending of a job file (.yaml, .yml, .json); -1: it has none. */
+ssize_t job_file_stem(const char *name);

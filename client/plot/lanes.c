@@ -19,8 +19,7 @@ enum { LANE_TEXT_MAX = 200 };
 #define LANE_LABEL_SIZE 11.5
 #define LANE_RANK_WIDTH 34
 
-/* --- layout ------------------------------------------------------------------------------------
- */
+/* --- layout --- */
 
 static double row_height(size_t workers)
 {
@@ -77,8 +76,7 @@ void lanes_fini(struct lanes *l)
 	free(l->items);
 }
 
-/* --- names -------------------------------------------------------------------------------------
- */
+/* --- names --- */
 
 static const char *worker_name(const struct plot_worker *w, char buf[32])
 {
@@ -188,8 +186,7 @@ void lanes_labels(const struct lanes *l, double x)
 	}
 }
 
-/* --- bars --------------------------------------------------------------------------------------
- */
+/* --- bars --- */
 
 static const char *state_class(const char *state)
 {
@@ -200,7 +197,7 @@ static const char *state_class(const char *state)
 	return strcmp(state, "stopping") != 0 ? "w" : "z";
 }
 
-/* A bar from one time to another; one of no length is still a little wide. */
+/* A bar between two times, at least one pixel wide (less where bars are thinner). */
 static void draw_bar(
 	const struct lanes *l, const char *class, int64_t from, int64_t to, double height)
 {
@@ -433,8 +430,7 @@ void lanes_bars(const struct lanes *l)
 	}
 }
 
-/* --- marks -------------------------------------------------------------------------------------
- */
+/* --- marks --- */
 
 static void draw_glyph(
 	const struct lanes *l, const char *prefix, enum plot_kind kind, int64_t at, double y)

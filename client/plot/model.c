@@ -209,8 +209,7 @@ static void mark_add(struct plot *p, struct plot_marks *marks, enum plot_kind ki
 	model_text(p, &m->text, text);
 }
 
-/* --- starts ------------------------------------------------------------------------------------
- */
+/* --- starts --- */
 
 static struct plot_start *start_open(const struct plot_worker *w)
 {
@@ -309,8 +308,7 @@ static void model_agent_lost(struct plot *p, int64_t at)
 	}
 }
 
-/* --- the group ---------------------------------------------------------------------------------
- */
+/* --- the group --- */
 
 static const char *phase_name(const char *state)
 {
@@ -409,8 +407,7 @@ static void model_host(struct plot *p, const json_t *event, int64_t at)
 	}
 }
 
-/* --- barriers ----------------------------------------------------------------------------------
- */
+/* --- barriers --- */
 
 static void model_barrier(struct plot *p, const json_t *event, int64_t at)
 {
@@ -480,8 +477,7 @@ static void model_waits(struct plot *p, size_t barrier)
 	}
 }
 
-/* --- clocks ------------------------------------------------------------------------------------
- */
+/* --- clocks --- */
 
 void plot_clock(struct plot *p, const json_t *event)
 {
@@ -495,8 +491,7 @@ void plot_clock(struct plot *p, const json_t *event)
 		s->offset_us = offset;
 }
 
-/* --- marks -------------------------------------------------------------------------------------
- */
+/* --- marks --- */
 
 static void model_mark(struct plot *p, const json_t *event, int64_t at, int attempt)
 {
@@ -564,8 +559,7 @@ void plot_add(struct plot *p, const json_t *event)
 		model_mark(p, event, at, attempt);
 }
 
-/* --- the end -----------------------------------------------------------------------------------
- */
+/* --- the end --- */
 
 static int mark_order(const void *a, const void *b)
 {

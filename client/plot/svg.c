@@ -26,8 +26,7 @@ struct svg {
 	bool page;
 };
 
-/* --- the head ----------------------------------------------------------------------------------
- */
+/* --- the head --- */
 
 static void text_at(const struct svg *s, const char *class, double x, double y)
 {
@@ -178,8 +177,7 @@ static void draw_head(const struct svg *s)
 	(void)draw_cause_box(s, p, 80);
 }
 
-/* --- axes --------------------------------------------------------------------------------------
- */
+/* --- axes --- */
 
 static void draw_tick(const struct svg *s, double x, const char *text, bool top)
 {
@@ -217,8 +215,7 @@ static void draw_axes(const struct svg *s)
 	fprintf(s->f, "%.10s</text>\n", date);
 }
 
-/* --- the legend --------------------------------------------------------------------------------
- */
+/* --- the legend --- */
 
 static double draw_legend_item(const struct svg *s, double x, double y, const char *text)
 {
@@ -258,8 +255,7 @@ static double draw_legend(const struct svg *s, double y)
 	return y + 24;
 }
 
-/* --- the whole ---------------------------------------------------------------------------------
- */
+/* --- the whole --- */
 
 static void define_glyph(const struct svg *s, const char *id, const char *shape)
 {

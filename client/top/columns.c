@@ -39,7 +39,7 @@ static const json_t *first_worker(const struct top_item *item)
 #define TEXT_OF(name, key)                                   \
 	static const char *name(const struct top_item *item) \
 	{                                                    \
-		return get_text(item->of, key);              \
+		return get_text(item->object, key);          \
 	}
 #define NUMBER_OF(name, where, key)                     \
 	static double name(const struct top_item *item) \
@@ -49,26 +49,26 @@ static const json_t *first_worker(const struct top_item *item)
 
 TEXT_OF(name_of, "name")
 TEXT_OF(state_of, "state")
-NUMBER_OF(attempt_of, item->of, "attempt")
-NUMBER_OF(restarts_of, item->of, "restarts")
-NUMBER_OF(silent_of, item->of, "silent_workers")
+NUMBER_OF(attempt_of, item->object, "attempt")
+NUMBER_OF(restarts_of, item->object, "restarts")
+NUMBER_OF(silent_of, item->object, "silent_workers")
 NUMBER_OF(job_memory_of, item->live, "memory_bytes")
 NUMBER_OF(job_speed_of, first_worker(item), "steps_per_s")
-NUMBER_OF(rank_of, item->of, "rank")
-NUMBER_OF(pid_of, item->of, "pid")
-NUMBER_OF(memory_of, item->of, "rss_bytes")
-NUMBER_OF(step_of, item->of, "step")
-NUMBER_OF(speed_of, item->of, "steps_per_s")
+NUMBER_OF(rank_of, item->object, "rank")
+NUMBER_OF(pid_of, item->object, "pid")
+NUMBER_OF(memory_of, item->object, "rss_bytes")
+NUMBER_OF(step_of, item->object, "step")
+NUMBER_OF(speed_of, item->object, "steps_per_s")
 TEXT_OF(last_of, "last_line")
 
 static const char *job_state_of(const struct top_item *item)
 {
-	return job_unready(item->of) ? "not ready" : state_of(item);
+	return job_unready(item->object) ? "not ready" : state_of(item);
 }
 
 static double workers_of(const struct top_item *item)
 {
-	return job_workers(item->of, NULL);
+	return job_workers(item->object, NULL);
 }
 
 static double cpu_of(const struct top_item *item)
@@ -113,13 +113,14 @@ static void name_cell(struct table *t, const struct top_item *item)
 
 static void state_cell(struct table *t, const struct top_item *item)
 {
-	table_cell(t, job_unready(item->of) ? COLOR_YELLOW : color_state(state_of(item)),
+	table_cell(t, job_unready(item->object) ? COLOR_YELLOW : color_state(state_of(item)),
 		job_state_of(item));
 }
 
 static void restarts_cell(struct table *t, const struct top_item *item)
 {
-	int used = (int)get_int(item->of, "restarts"), max = (int)get_int(item->of, "max_restarts");
+	int used = (int)get_int(item->object, "restarts"),
+	    max = (int)get_int(item->object, "max_restarts");
 	enum color c = max > 0 && used >= max ? COLOR_YELLOW : COLOR_NONE;
 
 	if (max < 0)
@@ -160,7 +161,7 @@ static void job_speed_cell(struct table *t, const struct top_item *item)
 
 static void speed_cell(struct table *t, const struct top_item *item)
 {
-	speed_of_cell(t, speed_of(item), has_value(item->of, "straggler"));
+	speed_of_cell(t, speed_of(item), has_value(item->object, "straggler"));
 }
 
 static void silent_cell(struct table *t, const struct top_item *item)
@@ -178,11 +179,11 @@ static void silent_cell(struct table *t, const struct top_item *item)
 /* Why it does not run, else its last line. */
 static void job_last_cell(struct table *t, const struct top_item *item)
 {
-	const char *line = job_last_of(item), *reason = get_text(item->of, "reason");
+	const char *line = job_last_of(item), *reason = get_text(item->object, "reason");
 
-	if (get_int(item->of, "agent_silent_since_us"))
+	if (get_int(item->object, "agent_silent_since_us"))
 		table_cell(t, COLOR_RED, "its agent does not answer");
-	else if (line && *line && job_in(item->of, "running"))
+	else if (line && *line && job_in(item->object, "running"))
 		table_cell(t, COLOR_NONE, line);
 	else
 		table_cell(t, COLOR_DIM, reason);
@@ -195,21 +196,21 @@ static void worker_cell(struct table *t, const struct top_item *item)
 
 static void pid_cell(struct table *t, const struct top_item *item)
 {
-	number_cell(t, has_value(item->of, "ended_us") ? -1 : pid_of(item));
+	number_cell(t, has_value(item->object, "ended_us") ? -1 : pid_of(item));
 }
 
 /* Its state, or how it ended. */
 static void worker_state_cell(struct table *t, const struct top_item *item)
 {
-	const json_t *ex = json_object_get(item->of, "exit");
+	const json_t *ex = json_object_get(item->object, "exit");
 	const char *state = state_of(item);
 	char end[32];
 
-	if (state && json_is_object(ex) && job_in(item->of, "failed"))
+	if (state && json_is_object(ex) && job_in(item->object, "failed"))
 		table_cellf(t, color_state(state), "%s %s", state, job_exit_short(ex, end));
 	else
 		table_cellf(t, color_state(state), "%s%s", state ? state : "?",
-			json_get_bool(item->of, "attached", false) ? " attached" : "");
+			json_get_bool(item->object, "attached", false) ? " attached" : "");
 }
 
 static void last_cell(struct table *t, const struct top_item *item)
@@ -219,7 +220,7 @@ static void last_cell(struct table *t, const struct top_item *item)
 	if (line && *line)
 		table_cell(t, COLOR_NONE, line);
 	else
-		table_cell(t, COLOR_DIM, get_text(item->of, "reason"));
+		table_cell(t, COLOR_DIM, get_text(item->object, "reason"));
 }
 
 const struct top_column top_job_columns[] = {

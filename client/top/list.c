@@ -18,7 +18,7 @@ void top_list_init(struct top_list *l, const struct top_column *columns)
 static void item_free(struct top_item *item)
 {
 	free(item->id);
-	json_decref(item->of);
+	json_decref(item->object);
 	json_decref(item->live);
 	free(item);
 }
@@ -44,14 +44,14 @@ struct top_item *top_list_find(const struct top_list *l, const char *id)
 }
 
 /* Owned; NULL for what is neither a job nor a worker. */
-static char *id_of(const json_t *of)
+static char *id_of(const json_t *object)
 {
-	const char *run = get_text(of, "run"), *role = get_text(of, "role");
+	const char *run = get_text(object, "run"), *role = get_text(object, "role");
 	char *id;
 
 	if (run)
 		return strdup(run);
-	if (!role || asprintf(&id, "%s:%" PRId64, role, get_int(of, "index")) < 0)
+	if (!role || asprintf(&id, "%s:%" PRId64, role, get_int(object, "index")) < 0)
 		return NULL;
 	return id;
 }
@@ -80,9 +80,9 @@ static void item_sample_cpu(
 }
 
 /* The item of that id, mostly at the same place as before; a new one where there was none. */
-static struct top_item *item_update(struct top_list *l, const json_t *of, size_t place)
+static struct top_item *item_update(struct top_list *l, const json_t *object, size_t place)
 {
-	char *id = id_of(of);
+	char *id = id_of(object);
 	struct top_item *item = place < l->n ? l->items[place] : NULL;
 
 	if (!item || !id || strcmp(item->id, id) != 0)
@@ -105,8 +105,8 @@ static struct top_item *item_update(struct top_list *l, const json_t *of, size_t
 	}
 	if (!item)
 		return NULL;
-	json_decref(item->of);
-	item->of = json_incref((json_t *)of);
+	json_decref(item->object);
+	item->object = json_incref((json_t *)object);
 	item->stays = true;
 	return item;
 }
@@ -116,22 +116,22 @@ void top_list_take(struct top_list *l, const json_t *array, int64_t now_ms, int6
 {
 	struct top_item **items = calloc(json_array_size(array) + 1, sizeof(struct top_item *));
 	size_t n = 0, i;
-	json_t *of;
+	json_t *object;
 
 	if (!items)
 		return;
 	for (i = 0; i < l->n; i++)
 		l->items[i]->stays = false;
-	json_array_foreach (array, i, of) {
-		struct top_item *item = item_update(l, of, n);
+	json_array_foreach (array, i, object) {
+		struct top_item *item = item_update(l, object, n);
 
 		if (!item)
 			continue;
 		item->order = n;
 		items[n++] = item;
-		if (!get_text(of, "run"))
-			item_sample_cpu(item, of, get_int(of, "pid"),
-				(now_us - get_int(of, "started_us")) / 1000, now_ms);
+		if (!get_text(object, "run"))
+			item_sample_cpu(item, object, get_int(object, "pid"),
+				(now_us - get_int(object, "started_us")) / 1000, now_ms);
 	}
 	for (i = 0; i < l->n; i++)
 		if (!l->items[i]->stays)
@@ -156,8 +156,7 @@ void top_list_take_live(struct top_list *l, const json_t *job, int64_t now_ms, i
 		(now_us - get_int(job, "created_us")) / 1000, now_ms);
 }
 
-/* --- GPUs --------------------------------------------------------------------------------------
- */
+/* --- GPUs --- */
 
 /* A process, or one above it, that holds memory of a GPU. */
 struct gpu_use {
@@ -218,8 +217,8 @@ static size_t gpu_use_find(const struct gpu_use *uses, size_t n, int64_t pid)
 static void item_gpus(
 	struct top_item *item, const json_t *gpus, const struct gpu_use *uses, size_t n)
 {
-	const char *key = get_text(item->of, "run") ? "agent_pid" : "pid";
-	int64_t pid = has_value(item->of, "ended_us") ? 0 : get_int(item->of, key);
+	const char *key = get_text(item->object, "run") ? "agent_pid" : "pid";
+	int64_t pid = has_value(item->object, "ended_us") ? 0 : get_int(item->object, key);
 	uint64_t seen = 0;
 	double busy = 0;
 	int known = 0;
@@ -255,8 +254,7 @@ void top_list_take_gpus(struct top_list *l, const json_t *answer)
 	top_list_arrange(l);
 }
 
-/* --- order --------------------------------------------------------------------------------------
- */
+/* --- order --- */
 
 static bool item_matches(const struct top_item *item, const char *filter)
 {
@@ -265,7 +263,7 @@ static bool item_matches(const struct top_item *item, const char *filter)
 	if (!*filter || strcasestr(item->id, filter))
 		return true;
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-		const char *text = get_text(item->of, keys[i]);
+		const char *text = get_text(item->object, keys[i]);
 
 		if (text && strcasestr(text, filter))
 			return true;
@@ -369,7 +367,7 @@ static int count_columns(const struct top_list *l)
 	return n;
 }
 
-void top_list_sort_by(struct top_list *l, int step)
+void top_list_sort_next(struct top_list *l, int step)
 {
 	int n = count_columns(l), to = l->sort;
 
@@ -381,7 +379,7 @@ void top_list_sort_by(struct top_list *l, int step)
 	top_list_arrange(l);
 }
 
-void top_list_sort(struct top_list *l, const char *title)
+void top_list_sort_column(struct top_list *l, const char *title)
 {
 	for (int i = 0; l->columns[i].title; i++)
 		if (!strcmp(l->columns[i].title, title) && top_list_has(l, &l->columns[i])) {

@@ -16,17 +16,19 @@
 enum { TOP_TEXT_MAX = 64 };
 
 struct top_item {
-	char *id;     /* of a job its run, of a worker "role:index" */
-	json_t *of;   /* Job or Worker */
-	json_t *live; /* of a job: its last Status with live figures; else NULL */
-	double cpu;   /* percent of a processor; -1: not known */
-	int64_t cpu_ms, cpu_at_ms, cpu_of; /* the last reading, and of which process; at 0: none */
-	int64_t asked_ms;		   /* when live figures were asked for; 0: never */
-	int rank;			   /* of a job: its first worker here; -1: not known */
-	int64_t gpu_bytes;		   /* that its processes hold; -1: not known, or none */
-	double gpu_percent;		   /* how busy these GPUs are; -1 likewise */
-	size_t order;			   /* in the answer */
-	bool stays;
+	char *id;	    /* of a job its run, of a worker "role:index" */
+	json_t *object;	    /* Job or Worker */
+	json_t *live;	    /* of a job: its last Status with live figures; else NULL */
+	double cpu;	    /* percent of a processor; -1: not known */
+	int64_t cpu_ms;	    /* processor time of the last reading */
+	int64_t cpu_at_ms;  /* when that was; 0: never */
+	int64_t cpu_of;	    /* of which process */
+	int64_t asked_ms;   /* when live figures were asked for; 0: never */
+	int rank;	    /* of a job: its first worker here; -1: not known */
+	int64_t gpu_bytes;  /* that its processes hold; -1: not known, or none */
+	double gpu_percent; /* how busy these GPUs are; -1 likewise */
+	size_t order;	    /* in the answer */
+	bool stays;	    /* it is in the answer that is being taken */
 };
 
 enum top_column_flags {
@@ -64,9 +66,10 @@ struct top_list {
 void top_list_init(struct top_list *l, const struct top_column *columns);
 void top_list_clear(struct top_list *l);
 
-/* Takes over an array of Jobs (by their runs) or Workers (borrowed). now_us is the time of day. */
+/* Updates the items from an array of Jobs (by their runs) or Workers (borrowed). now_us is the time
+ * of day. */
 void top_list_take(struct top_list *l, const json_t *array, int64_t now_ms, int64_t now_us);
-/* Takes the live answer about a job; drops that of a job that is not in the list. */
+/* Adds the live answer about a job; drops that of a job that is not in the list. */
 void top_list_take_live(struct top_list *l, const json_t *job, int64_t now_ms, int64_t now_us);
 
 /* Finds the GPUs of all items in what elastic-agent --gpu-usage has answered. NULL: it has not. */
@@ -80,12 +83,13 @@ void top_list_move(struct top_list *l, long delta);
 void top_list_scroll(struct top_list *l, size_t rows);
 /* The selected item; NULL where none is shown. */
 struct top_item *top_list_selected(const struct top_list *l);
+/* The item with that id, shown or not; NULL: there is none. */
 struct top_item *top_list_find(const struct top_list *l, const char *id);
 
 /* The next column to sort by, among those to be seen; step 1 or -1. */
-void top_list_sort_by(struct top_list *l, int step);
+void top_list_sort_next(struct top_list *l, int step);
 /* Sorts by the column with this title. */
-void top_list_sort(struct top_list *l, const char *title);
+void top_list_sort_column(struct top_list *l, const char *title);
 
 /* The titles and all shown items as lines, the first has the titles. Returns owned, NULL without
  * memory. */

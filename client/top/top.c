@@ -143,15 +143,15 @@ static bool set_target(struct top *t)
 	if (!item)
 		return false;
 	if (t->screen == TOP_JOBS) {
-		job = get_text(item->of, "name");
+		job = get_text(item->object, "name");
 		t->target.run = strdup(item->id);
 		t->target.name = strdup(job ? job : item->id);
 	} else {
 		job = get_text(t->open_job, "name");
 		t->target.run = strdup(t->open_run);
-		t->target.rank = (int)get_int(item->of, "rank");
-		if (!has_value(item->of, "ended_us"))
-			t->target.pid = (int)get_int(item->of, "pid");
+		t->target.rank = (int)get_int(item->object, "rank");
+		if (!has_value(item->object, "ended_us"))
+			t->target.pid = (int)get_int(item->object, "pid");
 		if (asprintf(&t->target.name, "%s/%s", job ? job : t->open_run, item->id) < 0)
 			t->target.name = NULL;
 	}
@@ -347,9 +347,9 @@ static bool sort_key(struct top *t, int key)
 	struct top_list *l = list_of(t);
 
 	if (key == '>' || key == TOP_KEY_SORT || key == '<')
-		top_list_sort_by(l, key == '<' ? -1 : 1);
+		top_list_sort_next(l, key == '<' ? -1 : 1);
 	else if (key == 'P' || key == 'M' || key == 'G')
-		top_list_sort(l, key == 'P' ? "CPU%" : key == 'M' ? "MEM" : "GPUMEM");
+		top_list_sort_column(l, key == 'P' ? "CPU%" : key == 'M' ? "MEM" : "GPUMEM");
 	else if (key == 'R' || key == 'I')
 		l->backwards = !l->backwards, top_list_arrange(l);
 	else

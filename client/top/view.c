@@ -232,10 +232,10 @@ static void view_jobs(struct top *t, struct top_frame *f)
 	size_t used;
 
 	for (size_t i = 0; i < t->jobs.n; i++) {
-		int n = job_workers(t->jobs.items[i]->of, NULL);
+		int n = job_workers(t->jobs.items[i]->object, NULL);
 
 		workers += n > 0 ? n : 0;
-		running += job_in(t->jobs.items[i]->of, "running");
+		running += job_in(t->jobs.items[i]->object, "running");
 	}
 	used = (size_t)snprintf(
 		left, sizeof(left), "%zu job%s", t->jobs.n, plural((int64_t)t->jobs.n));

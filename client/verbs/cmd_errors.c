@@ -80,8 +80,8 @@ static void write_run(FILE *f, const char *name, const json_t *job, const json_t
 	run_line(f, "lines", text);
 }
 
-/* Prints what is known of the run, if elasticd still knows it. */
-static void print_run(struct ctl *ctl, const char *name, const json_t *failure)
+/* Prints what is known of the run, if elasticd still knows it. Returns an exit status. */
+static int print_run(struct ctl *ctl, const char *name, const json_t *failure)
 {
 	_cleanup_json_ json_t *answer = NULL;
 	_cleanup_free_ char *refusal = NULL, *whole = NULL;
@@ -91,13 +91,16 @@ static void print_run(struct ctl *ctl, const char *name, const json_t *failure)
 	FILE *f;
 
 	if (ctl_try(ctl, "Status", ctl_job(name), &answer, &refusal, &err) != 0)
-		return;
+		return 0;
 	f = open_memstream(&text, &size);
-	if (!f)
-		return;
-	write_run(f, name, json_object_get(answer, "job"), failure);
-	whole = memstream_end(f, &text);
-	wrap_print(stdout, whole ? whole : "", WRAP_OWN, ctl->columns);
+	if (f) {
+		write_run(f, name, json_object_get(answer, "job"), failure);
+		whole = memstream_end(f, &text);
+	}
+	if (!whole)
+		return ctl_error(ctl, CTL_FAILED, "out of memory");
+	wrap_print(stdout, whole, WRAP_OWN, ctl->columns);
+	return 0;
 }
 
 int cmd_errors(struct ctl *ctl, struct args *args)

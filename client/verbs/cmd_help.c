@@ -100,7 +100,7 @@ static json_t *complete_call(struct ctl *ctl, const char *method, json_t *parame
 	enum { COMPLETE_MS = 500 };
 	_cleanup_(varlink_sync_freep) struct varlink_sync *link = NULL;
 	_cleanup_free_ char *error = NULL;
-	json_t *answer = NULL;
+	_cleanup_json_ json_t *answer = NULL;
 	bool more;
 
 	if (ctl_open(ctl, &link, &(struct error){ 0 }) < 0) {
@@ -111,7 +111,7 @@ static json_t *complete_call(struct ctl *ctl, const char *method, json_t *parame
 		varlink_sync_wait(link, COMPLETE_MS) != 1 ||
 		varlink_sync_receive(link, &answer, &error, &more, NULL) < 0)
 		return NULL;
-	return answer;
+	return TAKE_PTR(answer);
 }
 
 static void complete_jobs(struct ctl *ctl, bool ended)

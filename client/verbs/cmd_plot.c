@@ -11,8 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* --- files -------------------------------------------------------------------------------------
- */
+/* --- files --- */
 
 /* Opens a regular file for reading: a FIFO in its place must not block. NULL with errno. */
 static FILE *file_open(const char *path)
@@ -109,8 +108,7 @@ static int file_add(struct ctl *ctl, struct plot *p, const char *path)
 	return file_events(ctl, p, events);
 }
 
-/* --- elasticd ----------------------------------------------------------------------------------
- */
+/* --- elasticd --- */
 
 /* Names workers that no event names yet, because they have not ended. */
 static void daemon_names(struct plot *p, const json_t *job)

@@ -29,7 +29,9 @@ static int read_job_file(struct ctl *ctl, const char *path, json_t **ret)
 	if (r == -EBADMSG)
 		return ctl_job_file(ctl, file.problems);
 	*ret = r == 0 && spec_parse(file.doc, &spec, NULL) == 0 ? spec_to_json(spec) : NULL;
-	return *ret ? 0 : ctl_error(ctl, CTL_FAILED, "out of memory");
+	return *ret ? 0
+		    : ctl_error(ctl, CTL_FAILED, "%s: out of memory",
+			      strcmp(path, "-") ? path : "standard input");
 }
 
 int cmd_validate(struct ctl *ctl, struct args *args)
@@ -60,7 +62,7 @@ enum { DIFF_TROUBLE = 2 };
 /* Whether the user means a file, not a job. */
 static bool diff_is_file(const char *text)
 {
-	return strchr(text, '/') || !strcmp(text, "-") || job_file_stem(text);
+	return strchr(text, '/') || !strcmp(text, "-") || job_file_stem(text) >= 0;
 }
 
 /* The specification in the file job.json of a run's directory. 0 with owned ret, a negative errno
@@ -96,6 +98,7 @@ static int diff_job(struct ctl *ctl, const char *name, json_t **ret)
 
 static int diff_load(struct ctl *ctl, const char *text, json_t **ret)
 {
+	ssize_t stem = job_file_stem(text);
 	_cleanup_free_ char *inside = NULL;
 	struct error err = { 0 };
 	struct stat st;
@@ -111,7 +114,7 @@ static int diff_load(struct ctl *ctl, const char *text, json_t **ret)
 			       ? ctl_error(ctl, CTL_REFUSED, "%s", err.text)
 			       : 0;
 	}
-	if (!strcmp(text + job_file_stem(text), ".json") && diff_of_run(text, ret, &err) == 0)
+	if (stem >= 0 && !strcmp(text + stem, ".json") && diff_of_run(text, ret, &err) == 0)
 		return 0;
 	return read_job_file(ctl, text, ret);
 }

@@ -18,8 +18,18 @@ static bool cgroup_dir_lists(const char *list, const char *word)
 	return false;
 }
 
-/* Where the hierarchy is mounted, and which of its groups is the root there; both owned. */
-static bool cgroup_dir_mount(const char *controller, char **ret_point, char **ret_root)
+/* Whether the group path is root or below it. */
+static bool cgroup_dir_is_below(const char *path, const char *root)
+{
+	size_t n = strcmp(root, "/") != 0 ? strlen(root) : 0;
+
+	return strncmp(path, root, n) == 0 && (!path[n] || path[n] == '/');
+}
+
+/* Where the hierarchy is mounted so that path can be seen, and which of its groups is the root
+ * there; both owned. */
+static bool cgroup_dir_mount(
+	const char *controller, const char *path, char **ret_point, char **ret_root)
 {
 	_cleanup_file_ FILE *f = fopen("/proc/self/mountinfo", "re");
 	const char *type = controller ? " - cgroup " : " - cgroup2 ";
@@ -35,7 +45,8 @@ static bool cgroup_dir_mount(const char *controller, char **ret_point, char **re
 		if (controller && (sscanf(at, " - %*s %*s %ms", &options) != 1 ||
 					  !cgroup_dir_lists(options, controller)))
 			continue;
-		if (sscanf(line, "%*s %*s %*s %ms %ms", &root, &point) != 2)
+		if (sscanf(line, "%*s %*s %*s %ms %ms", &root, &point) != 2 ||
+			!cgroup_dir_is_below(path, root))
 			continue;
 		*ret_point = TAKE_PTR(point);
 		*ret_root = TAKE_PTR(root);
@@ -72,13 +83,10 @@ char *cgroup_dir_of(pid_t pid, const char *controller)
 {
 	_cleanup_free_ char *path = cgroup_dir_path(pid, controller), *point = NULL, *root = NULL;
 	const char *below = path;
-	size_t n;
 
-	if (!path || !cgroup_dir_mount(controller, &point, &root))
+	if (!path || !cgroup_dir_mount(controller, path, &point, &root))
 		return NULL;
-	n = strcmp(root, "/") != 0 ? strlen(root) : 0;
-	if (strncmp(path, root, n) != 0 || (path[n] && path[n] != '/'))
-		return NULL;
-	below += n;
+	if (strcmp(root, "/") != 0)
+		below += strlen(root);
 	return *below && strcmp(below, "/") != 0 ? paths_join(point, below + 1) : strdup(point);
 }

@@ -155,8 +155,10 @@ static int make_dir(const char *path, mode_t mode)
 		return 0;
 	r = -errno;
 	/* For a read-only or forbidden parent mkdir() fails so even if the directory exists. */
-	if ((r != -EEXIST && r != -EROFS && r != -EACCES) || stat(path, &st) < 0)
+	if (r != -EEXIST && r != -EROFS && r != -EACCES)
 		return r;
+	if (stat(path, &st) < 0)
+		return r == -EEXIST ? -errno : r; /* a link to nothing */
 	return S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
 }
 

@@ -13,13 +13,13 @@
  *
  * Guarantees:
  * - A call ends within its limit_ms. A transaction is atomic; a read sees every write, of any
- * client, that etcd answered before the read was called.
+ *   client, that etcd answered before the read was called.
  * - Writes (transactions with a put or a delete, grants, revokes) are sent one at a time, in the
  *   order of the calls. Reads and keep-alives do not wait for them.
- * - The client sends a transaction to etcd at most once, unless etcd has said that it did not carry
- * it out. When a transaction fails, answer.maybe tells whether etcd may have carried it out. Etcd
- * may do so even later than later writes: a writer whose earlier write must not overtake a later
- * one compares the mod revision of the key that it writes.
+ * - The client sends a transaction to etcd at most once, unless etcd has said that it did not
+ *   carry it out. When a transaction fails, answer.maybe tells whether etcd may have carried it
+ *   out. Etcd may do so even later than later writes: a writer whose earlier write must not
+ *   overtake a later one compares the mod revision of the key that it writes.
  */
 
 #include "common/base/cleanup.h"

@@ -3,6 +3,7 @@
 
 #include "common/base/backoff.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -93,7 +94,8 @@ static bool platform_is_word(const struct http_answer *a)
 	struct notice_answer answer = { .body = a->body, .len = a->len };
 	char word[NOTICE_TOKEN];
 
-	return notice_word(&answer, word, sizeof(word), NULL) == 0;
+	return a->len && isgraph((unsigned char)a->body[0]) &&
+	       notice_word(&answer, word, sizeof(word), NULL) == 0;
 }
 
 static void platform_on_answer(void *arg, const struct http_answer *a)

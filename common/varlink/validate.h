@@ -29,7 +29,7 @@ struct varlink_range {
 	int64_t min, max;
 };
 
-/* Checks the integers among parameters, with deep also those in its objects and arrays. ranges ends
+/* Checks the integers among parameters; deep: also those inside its objects and arrays. ranges ends
  * with a NULL name, or is NULL. Returns as varlink_validate(). */
 _must_check_ int varlink_validate_ranges(const struct varlink_range *ranges,
 	const json_t *parameters, const char *root, bool deep, struct error *err);

@@ -33,10 +33,10 @@ struct notices {
 	struct daemon *daemon;
 	struct noticer *noticer;
 	struct inhibit *inhibit;
-	LIST_HEAD(, listener) listeners;
+	LIST_HEAD(, notice_target) targets;
 	LIST_HEAD(, question) questions;
-	char last[LISTENER_KEY_MAX]; /* the newest event that was logged */
-	struct notice down;	     /* source NULL: the host does not go down */
+	char last[NOTICE_TARGET_KEY_MAX]; /* the newest event that was logged */
+	struct notice down;		  /* source NULL: the host does not go down */
 	unsigned downs;
 	int64_t down_us; /* when logind announced it; 0: never */
 	struct loop_timer *limit;
@@ -53,7 +53,7 @@ static const char *platform_of(const struct notices *n)
 /* Logs each event once, for any number of jobs. */
 static void log_notice_of(struct notices *n, const struct notice *what, int reached)
 {
-	char key[LISTENER_KEY_MAX];
+	char key[NOTICE_TARGET_KEY_MAX];
 	char left[DURATION_TEXT_MAX] = "";
 	_cleanup_free_ char *reason = printable_dup(what->reason);
 	int64_t now_us = (int64_t)loop_real_us();
@@ -73,12 +73,12 @@ static void log_notice_of(struct notices *n, const struct notice *what, int reac
 static void notify_all(struct notices *n, const struct notice *what)
 {
 	const char *platform = platform_of(n);
-	struct listener *l;
+	struct notice_target *t;
 	int reached = 0;
 
-	LIST_FOREACH (l, &n->listeners, link)
-		if (l->ready && listener_wants(l, what->source, platform))
-			reached += listener_notify(l, what);
+	LIST_FOREACH (t, &n->targets, link)
+		if (t->ready && notice_target_wants(t, what->source, platform))
+			reached += notice_target_notify(t, what);
 	log_notice_of(n, what, reached);
 }
 
@@ -93,21 +93,21 @@ static void on_message(void *arg, int level, const char *source, const char *tex
 }
 
 /* Gives a job that has just begun to listen the notices that still hold. */
-static void on_attached(void *arg, struct listener *l)
+static void on_attached(void *arg, struct notice_target *t)
 {
 	struct notices *n = arg;
 
-	if (l->job->rec.notices & NOTICER_SOURCES)
+	if (t->job->rec.notices & NOTICER_SOURCES)
 		noticer_repeat(n->noticer);
-	if (n->down.source && listener_wants(l, n->down.source, NULL))
-		(void)listener_notify(l, &n->down);
+	if (n->down.source && notice_target_wants(t, n->down.source, NULL))
+		(void)notice_target_notify(t, &n->down);
 }
 
-static void on_ended(void *arg, struct listener *l)
+static void on_ended(void *arg, struct notice_target *t)
 {
 	/* notices_update() follows when the job's change is handled. */
-	LIST_REMOVE(l, link);
-	listener_free(l);
+	LIST_REMOVE(t, link);
+	notice_target_free(t);
 }
 
 static int64_t capped_delay(const struct notices *n, int64_t delay_ms)
@@ -145,11 +145,11 @@ static void on_inhibit(void *arg, bool down, int64_t delay_ms)
 static int count_jobs(const struct notices *n, const char *source)
 {
 	const char *platform = platform_of(n);
-	const struct listener *l;
+	const struct notice_target *t;
 	int jobs = 0;
 
-	LIST_FOREACH (l, &n->listeners, link)
-		jobs += listener_wants(l, source, platform);
+	LIST_FOREACH (t, &n->targets, link)
+		jobs += notice_target_wants(t, source, platform);
 	return jobs;
 }
 
@@ -178,37 +178,37 @@ static void on_limit(void *arg)
 
 static void listen_to(struct notices *n, struct job *j)
 {
-	struct listener *l = NULL;
-	int r = listener_new(j, on_attached, on_ended, n, &l);
+	struct notice_target *t = NULL;
+	int r = notice_target_new(j, on_attached, on_ended, n, &t);
 
 	if (r < 0) {
 		log_error("job %s: will not hear of notices: %s", j->rec.name, strerror(-r));
 		return;
 	}
-	LIST_INSERT_HEAD(&n->listeners, l, link);
-	if (l->ready)
-		on_attached(n, l);
+	LIST_INSERT_HEAD(&n->targets, t, link);
+	if (t->ready)
+		on_attached(n, t);
 }
 
 void notices_update(struct notices *n)
 {
 	unsigned wanted = 0;
 	int64_t poll_ms = INT64_MAX;
-	struct listener *l;
+	struct notice_target *t;
 
 	for (struct job *j = registry_first_active(n->daemon->registry); j;
 		j = registry_next_active(j))
 		if (!j->listening && j->rec.notices & WATCHED && !job_is_over(j))
 			listen_to(n, j);
-	LIST_FOREACH (l, &n->listeners, link) {
-		wanted |= l->job->rec.notices;
-		if (l->job->rec.notices & NOTICER_SOURCES && l->job->rec.poll_ms < poll_ms)
-			poll_ms = l->job->rec.poll_ms;
+	LIST_FOREACH (t, &n->targets, link) {
+		wanted |= t->job->rec.notices;
+		if (t->job->rec.notices & NOTICER_SOURCES && t->job->rec.poll_ms < poll_ms)
+			poll_ms = t->job->rec.poll_ms;
 	}
 	if (wanted & NOTICER_SOURCES)
 		noticer_set_poll(n->noticer, poll_ms);
 	noticer_want(n->noticer, wanted & NOTICER_SOURCES);
-	/* Without listeners logind's signal "the host stays" is missed: the next listener asks
+	/* Without targets logind's signal "the host stays" is missed: the next notice_target asks
 	 * again.
 	 */
 	if (!(wanted & SPEC_NOTICE_LOGIND)) {
@@ -339,7 +339,7 @@ int notices_new(struct daemon *d, struct notices **ret, struct error *err)
 	if (!n)
 		return error_set(err, -ENOMEM, "out of memory");
 	n->daemon = d;
-	LIST_INIT(&n->listeners);
+	LIST_INIT(&n->targets);
 	LIST_INIT(&n->questions);
 	r = noticer_new(d->loop, &o, on_notice, n, &n->noticer);
 	if (!r)
@@ -358,8 +358,8 @@ struct notices *notices_free(struct notices *n)
 {
 	if (!n)
 		return NULL;
-	while (!LIST_EMPTY(&n->listeners))
-		on_ended(n, LIST_FIRST(&n->listeners));
+	while (!LIST_EMPTY(&n->targets))
+		on_ended(n, LIST_FIRST(&n->targets));
 	while (!LIST_EMPTY(&n->questions))
 		question_free(LIST_FIRST(&n->questions));
 	shutdown_query_free(n->going);

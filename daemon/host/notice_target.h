@@ -14,35 +14,35 @@
 #include <stdbool.h>
 #include <sys/queue.h>
 
-enum { LISTENER_SENT_MAX = 16, LISTENER_KEY_MAX = 160 };
+enum { NOTICE_TARGET_SENT_MAX = 16, NOTICE_TARGET_KEY_MAX = 160 };
 
-struct listener;
-LIST_HEAD(listener_deliveries, listener_delivery);
+struct notice_target;
+LIST_HEAD(notice_target_deliveries, notice_target_delivery);
 
 /* Runs when the agent answers for the first time. */
-typedef void (*listener_fn)(void *arg, struct listener *l);
+typedef void (*notice_target_fn)(void *arg, struct notice_target *t);
 
-struct listener {
-	LIST_ENTRY(listener) link; /* the owner's list */
+struct notice_target {
+	LIST_ENTRY(notice_target) link; /* the owner's list */
 	struct job *job;
 	struct job_watch watch;
 	bool ready; /* the agent answered: the mirror is up to date */
-	char sent[LISTENER_SENT_MAX][LISTENER_KEY_MAX];
+	char sent[NOTICE_TARGET_SENT_MAX][NOTICE_TARGET_KEY_MAX];
 	unsigned n_sent;
-	struct listener_deliveries deliveries;
-	listener_fn attached, ended;
+	struct notice_target_deliveries deliveries;
+	notice_target_fn attached, ended;
 	void *arg;
 };
 
 /* Runs ended when the job is over; ended may free l. Runs attached when ready is set, never from
  * within this call. */
-_must_check_ int listener_new(
-	struct job *j, listener_fn attached, listener_fn ended, void *arg, struct listener **ret);
-struct listener *listener_free(struct listener *l);
+_must_check_ int notice_target_new(struct job *j, notice_target_fn attached, notice_target_fn ended,
+	void *arg, struct notice_target **ret);
+struct notice_target *notice_target_free(struct notice_target *t);
 
 /* Whether the job asked for events from source; platform: the cloud that the host is in, or NULL.
  */
-bool listener_wants(const struct listener *l, const char *source, const char *platform);
+bool notice_target_wants(const struct notice_target *t, const char *source, const char *platform);
 
 /* Sends n to the agent unless it got it before. Returns true if it is on its way now. */
-bool listener_notify(struct listener *l, const struct notice *n);
+bool notice_target_notify(struct notice_target *t, const struct notice *n);

@@ -6,6 +6,7 @@
  */
 #include "daemon/jobs/job.h"
 
+#include "common/base/backoff.h"
 #include "common/base/log.h"
 #include "common/base/proc.h"
 #include "common/text/json.h"
@@ -164,13 +165,6 @@ void job_save(struct job *j, json_t *ended)
 		record_sync_later(j->host->syncs, j->host->store, &j->rec);
 }
 
-static uint64_t backoff_ms(uint64_t first_ms, uint64_t longest_ms, unsigned tries)
-{
-	uint64_t ms = tries < 20 ? first_ms << tries : longest_ms;
-
-	return ms < longest_ms ? ms : longest_ms;
-}
-
 static void on_swept(void *arg, int n);
 
 /* on_swept() follows from the loop, also if this fails. */
@@ -206,7 +200,7 @@ static void on_swept(void *arg, int n)
 		log_notice("job %s: killed %d processes that its agent left", j->rec.name, n);
 	left |= !j->guard_gone;
 	if (left && j->tries < SWEEP_TRIES) {
-		loop_timer_arm(j->timer, backoff_ms(SWEEP_FIRST_MS, SWEEP_LONGEST_MS, j->tries++));
+		loop_timer_arm(j->timer, backoff_ms(SWEEP_FIRST_MS, j->tries++, SWEEP_LONGEST_MS));
 		return;
 	}
 	if (left)
@@ -254,7 +248,7 @@ static void check_guard(struct job *j)
 		close(fd);
 		job_event(j, LIFE_EV_FOUND);
 	} else if (fd == -EAGAIN || agent_lives(j, hidden)) {
-		loop_timer_arm(j->timer, backoff_ms(CHECK_FIRST_MS, CHECK_LONGEST_MS, ++j->tries));
+		loop_timer_arm(j->timer, backoff_ms(CHECK_FIRST_MS, ++j->tries, CHECK_LONGEST_MS));
 	} else if (++j->guard_checks < CHECKS) {
 		loop_timer_arm(j->timer, CHECK_FIRST_MS);
 	} else {

@@ -25,8 +25,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* --- the machine --------------------------------------------------------------------------------
- */
+/* --- the machine --- */
 
 enum { TASKS = 6000 };
 
@@ -118,8 +117,7 @@ static void forget(void)
 	told[0] = '\0';
 }
 
-/* --- the disk -----------------------------------------------------------------------------------
- */
+/* --- the disk --- */
 
 static atomic_int sync_error, n_syncs;
 static atomic_bool new_held; /* for a new file it takes its time, until disk_go() */
@@ -149,8 +147,7 @@ static void disk_go(void)
 	sem_post(&disk_goes);
 }
 
-/* --- the journal --------------------------------------------------------------------------------
- */
+/* --- the journal --- */
 
 static struct loop *loop;
 static char dir[] = "/tmp/test-journal-XXXXXX", path[64];

@@ -117,8 +117,7 @@ static int count(bool member, bool unsaved)
 	return n;
 }
 
-/* --- orders of the machine ----------------------------------------------------------------------
- */
+/* --- orders of the machine --- */
 
 static void said_publish(int64_t step)
 {
@@ -275,8 +274,7 @@ static void said(const struct preempt_do *d)
 	}
 }
 
-/* --- the state after them -----------------------------------------------------------------------
- */
+/* --- the state after them --- */
 
 static enum preempt_state state_expected(void)
 {
@@ -383,8 +381,7 @@ static void drain(bool look)
 	w.hurry = w.fresh = false;
 }
 
-/* --- events -------------------------------------------------------------------------------------
- */
+/* --- events --- */
 
 static void mark_saved(struct wworker *t)
 {

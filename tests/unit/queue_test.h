@@ -274,7 +274,7 @@ static inline struct caller *work_until(int worker, uint64_t until)
 	return begun(a);
 }
 
-/* The worker callers for work and waits. */
+/* The worker asks for work and waits. */
 static inline struct caller *work(int worker)
 {
 	return work_until(worker, EVER);

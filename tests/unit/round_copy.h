@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- copies ---- */
+/* --- copies --- */
 
 static inline void *copied(const void *p, size_t bytes)
 {
@@ -94,7 +94,7 @@ static inline struct round *copied_head(const struct round *r)
 	return c;
 }
 
-/* ---- which states are alike ---- */
+/* --- which states are alike --- */
 
 enum { SEEN_STATES = 1 << 23 };
 

@@ -50,7 +50,7 @@ static inline void begin(void)
 	ck_assert_ptr_nonnull(r);
 }
 
-/* ---- what the last call wants ---- */
+/* --- what the last call wants --- */
 
 static inline const char *order_name(const struct round_order *o)
 {
@@ -110,7 +110,7 @@ static inline const struct round_host *host(const char *name)
 	return h;
 }
 
-/* ---- what comes ---- */
+/* --- what comes --- */
 
 static inline struct round_join join_as(const char *name)
 {

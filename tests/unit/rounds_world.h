@@ -127,7 +127,7 @@ static int host_index(const struct whost *h)
 	return (int)(h - w.h);
 }
 
-/* ---- what must never be ---- */
+/* --- what must never be --- */
 
 static void check_workers(void)
 {
@@ -170,7 +170,7 @@ static void check_ranks(void)
 		wrong("the size of the round is wrong");
 }
 
-/* ---- the head ---- */
+/* --- the head --- */
 
 static struct whost *host_of(int number)
 {
@@ -411,7 +411,7 @@ static void head_looks(void)
 		wrong("what was due is due still");
 }
 
-/* ---- a member ---- */
+/* --- a member --- */
 
 static void member_says(struct whost *h, enum host_event e)
 {
@@ -583,7 +583,7 @@ static void member_works(struct whost *h)
 	}
 }
 
-/* ---- time ---- */
+/* --- time --- */
 
 /* Where the agent cannot, the guard kills. */
 static void guards_work(void)

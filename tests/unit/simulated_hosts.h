@@ -42,7 +42,7 @@ static struct {
 
 static void round_runs(void);
 
-/* ---- what must never be ---- */
+/* --- what must never be --- */
 
 static void check_spawn(const struct shost *h)
 {
@@ -92,7 +92,7 @@ static void workers_die(struct shost *h)
 	h->worker = 0;
 }
 
-/* ---- the head ---- */
+/* --- the head --- */
 
 /* To a member, by the link that it has joined by. Takes body. */
 static void head_says(struct shost *h, const char *method, json_t *body)
@@ -363,7 +363,7 @@ static void head_hears(struct shost *h, const char *method, const json_t *p)
 		wrong("the head hears %s", method);
 }
 
-/* ---- a member ---- */
+/* --- a member --- */
 
 static void member_posts(struct shost *h, enum member_event e);
 
@@ -604,7 +604,7 @@ static void link_breaks(struct shost *h)
 		connect_link(h, between(1, 1000));
 }
 
-/* ---- beats, and what else happens by itself ---- */
+/* --- beats, and what else happens by itself --- */
 
 static void acknowledge(struct shost *h, enum side side, const struct event *e)
 {

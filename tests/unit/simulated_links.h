@@ -154,7 +154,7 @@ static uint64_t between(uint32_t least, uint32_t most)
 	return least + chance(most - least + 1);
 }
 
-/* ---- time ---- */
+/* --- time --- */
 
 static bool before(const struct event *a, const struct event *b)
 {
@@ -200,7 +200,7 @@ static struct event next_event(void)
 	return first;
 }
 
-/* ---- what is on its way ---- */
+/* --- what is on its way --- */
 
 static int host_index(const struct shost *h)
 {
@@ -259,7 +259,7 @@ static void heal(struct shost *h, enum side to)
 	}
 }
 
-/* ---- numbered messages ---- */
+/* --- numbered messages --- */
 
 /* Counts messages that a connection gets, of which the first `again` had been on another one. */
 static void count_sent(enum side to, const char *bytes, size_t len, long again)
@@ -344,7 +344,7 @@ static void bytes_arrive(struct shost *h, const struct event *e)
 	}
 }
 
-/* ---- connections ---- */
+/* --- connections --- */
 
 /* The member begins to connect; what is on its way is lost. */
 static void connect_link(struct shost *h, uint64_t wait_ms)

@@ -8,7 +8,7 @@
 static void lead_posts(struct whost *a, enum lead_event e);
 static void member_posts(struct whost *a, enum member_event e);
 
-/* ---- how long it leads ---- */
+/* --- how long it leads --- */
 
 static uint64_t head_acked_ms(const struct head *h)
 {
@@ -35,7 +35,7 @@ static bool head_works(struct whost *a)
 	return a->h.round;
 }
 
-/* ---- orders ---- */
+/* --- orders --- */
 
 static int host_of(const struct head *h, int number)
 {
@@ -173,7 +173,7 @@ static void head_orders(struct whost *a, const struct message *join)
 		head_order(a, &o[i], join);
 }
 
-/* ---- its begin and end ---- */
+/* --- its begin and end --- */
 
 static struct round_join join_of(int i, int agent)
 {
@@ -267,7 +267,7 @@ static void head_ends(struct whost *a)
 	request_ends(a, &a->ask);
 }
 
-/* ---- members ---- */
+/* --- members --- */
 
 static void head_takes_join(struct whost *a, int i, const struct message *m)
 {
@@ -360,7 +360,7 @@ static void head_looks(struct whost *a)
 		wrong("what was due is due still");
 }
 
-/* ---- the store ---- */
+/* --- the store --- */
 
 static void request_sends(struct whost *a, struct request *q, struct request what)
 {
@@ -400,7 +400,7 @@ static void head_records(struct whost *a)
 			.state = h->record });
 }
 
-static enum tenure_verdict head_checks_keys(
+static enum tenure_right head_checks_keys(
 	const struct whost *a, const struct lead_key *lead, const struct state_key *found)
 {
 	const struct head *h = &a->h;
@@ -460,7 +460,7 @@ static void head_reclaims(struct whost *a, const struct state_key *found, bool r
 static bool head_is_lead(
 	struct whost *a, const struct lead_key *lead, const struct state_key *found)
 {
-	enum tenure_verdict verdict = head_checks_keys(a, lead, found);
+	enum tenure_right verdict = head_checks_keys(a, lead, found);
 
 	if (verdict == TENURE_OVER)
 		tenure_lost(&a->h.tenure);

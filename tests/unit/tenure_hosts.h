@@ -5,7 +5,7 @@
 
 #include "tests/unit/tenure_head.h"
 
-/* ---- a member ---- */
+/* --- a member --- */
 
 static void member_says(struct whost *a, enum host_event e)
 {
@@ -242,7 +242,7 @@ static void member_works(struct whost *a)
 	}
 }
 
-/* ---- who leads ---- */
+/* --- who leads --- */
 
 static uint64_t host_turn_ms(int i, const struct state_key *s)
 {
@@ -393,7 +393,7 @@ static void seeker_works(struct whost *a)
 	request_sends(a, &a->ask, (struct request){ .kind = REQUEST_READ });
 }
 
-/* ---- time ---- */
+/* --- time --- */
 
 /* Where the agent cannot, the guard kills, within a tenth of the lease. */
 static void guards_work(void)

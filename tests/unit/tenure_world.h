@@ -176,7 +176,7 @@ static uint64_t round_key(uint64_t head, uint64_t round)
 	return head << 32 | round;
 }
 
-/* ---- what is on its way ---- */
+/* --- what is on its way --- */
 
 static void send(struct queue *q, struct message m)
 {
@@ -203,7 +203,7 @@ static struct message take_message(struct queue *q)
 	return m;
 }
 
-/* ---- what must never be ---- */
+/* --- what must never be --- */
 
 static void check_workers(void)
 {

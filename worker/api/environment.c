@@ -29,7 +29,7 @@ enum elasticd_status env_int(const char *name, int max, int *ret)
 
 enum elasticd_status env_token(const char *text, uint64_t *ret)
 {
-	if (scan_whole(text, UINT64_MAX, ret) < 0 || !*ret)
+	if (*text == '0' || scan_whole(text, UINT64_MAX, ret) < 0)
 		return fail(ELASTICD_STATUS_INVALID_ARGUMENT,
 			"ELASTICD_TOKEN: expected a number above 0, got \"%.64s\"", text);
 	return ELASTICD_STATUS_OK;

@@ -20,8 +20,7 @@ enum part {
 	PART_FLAG = 128,
 };
 
-/* --- checksum -----------------------------------------------------------------------------------
- */
+/* --- checksum --- */
 
 /* CRC-32 as of ISO 3309, eight bytes at a time: records may be long. */
 static uint32_t crc32_add(uint32_t crc, const void *data, size_t len)
@@ -70,8 +69,7 @@ static uint32_t load32(const char *at)
 	return v;
 }
 
-/* --- out ----------------------------------------------------------------------------------------
- */
+/* --- out --- */
 
 void journal_buffer_fini(struct journal_buffer *b)
 {
@@ -201,8 +199,7 @@ int journal_encode(struct journal_buffer *b, const struct queue_record *r, const
 	return 0;
 }
 
-/* --- in -----------------------------------------------------------------------------------------
- */
+/* --- in --- */
 
 void journal_decoded_fini(struct journal_decoded *d)
 {

@@ -53,8 +53,7 @@ void journal_wake(struct journal *j, uint64_t delay_ms)
 	loop_timer_arm(j->timer, delay_ms);
 }
 
-/* --- writing ------------------------------------------------------------------------------------
- */
+/* --- writing --- */
 
 /* How long a file may be: writing beyond it would cause SIGXFSZ. */
 static void read_limit(struct journal *j)
@@ -183,8 +182,7 @@ void journal_stale(struct journal *j)
 	journal_wake(j, 0);
 }
 
-/* --- room ---------------------------------------------------------------------------------------
- */
+/* --- room --- */
 
 /* Reserves room up to this size in the file system, if it can. 0 or a negative errno. */
 static int allocate(struct journal *j, uint64_t need)
@@ -230,8 +228,7 @@ enum status journal_room(struct journal *j, size_t bytes, struct error *err)
 	return STATUS_RESOURCE_EXHAUSTED;
 }
 
-/* --- life ---------------------------------------------------------------------------------------
- */
+/* --- life --- */
 
 static void on_timer(void *arg)
 {

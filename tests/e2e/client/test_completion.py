@@ -85,6 +85,8 @@ def test_workers_are_offered_behind_a_slash(box, daemon):
     assert box.ctl("__complete", "workers", "training-job/").out.split() \
         == [f"training-job/{w}" for w in ("0", "worker:0", "1", "worker:1")]
     assert box.ctl("__complete", "workers", "train").out.split() == ["training-job"]
+    unknown = box.ctl("__complete", "workers", "no-such-job/")
+    assert (unknown.rc, unknown.out, unknown.err) == (0, "", "")
     if not have("bash"):
         pytest.skip("no bash")
     for verb in ("stop", "attach", "status"):

@@ -59,6 +59,7 @@ VARIES = [(re.compile(pattern), repl) for pattern, repl in [
     (r"\b(\w+)_[0-9a-z]{8}\b", r"\1_xxxxxxxx"),
     (r"\bpid(:?) \d+", r"pid\1 N"),
     (r"\bafter [\d.]+ ?m?s\b", "after T"),
+    (r"\bdefault:\d( \(pid N\)): exit code 1 ", r"default:I\1: exit code 1 "),
     (r"run: the root cause is another one: ", "run: "),  # another worker fails with it, and ends first
     (r"(RuntimeError: a bad batch) \(exit code 1\);", r"\1;"),  # it may still be ending then
     (r"\btask \d+ of worker:\d", "task N of worker:I"),

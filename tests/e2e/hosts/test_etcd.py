@@ -89,6 +89,16 @@ def test_the_deputy_leads_at_once_when_the_guard_of_the_head_says_that_it_died(b
     assert [r.rc for r in group.succeed(third)] == [0, 0]
 
 
+def test_the_others_go_on_when_another_agent_is_killed(group):
+    first = group.start_led(0).wait_round(0, 1, 2)
+    group.kill_agent(2)
+    second = group.wait_round(0, 1, after=first)
+    group.runs[0].wait_err("the agent of host node2 has ended")
+    assert group.runs[2].wait().rc == 125
+    group.runs[2] = None
+    assert [r.rc for r in group.succeed(second)] == [0, 0]
+
+
 def test_hosts_that_all_leave_at_once_leave_nothing_behind(group):
     """As where a scheduler ends a job. The next group of that name waits for no host."""
     first = group.start_led(0).wait_round(0, 1, 2)

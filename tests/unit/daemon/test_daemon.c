@@ -37,7 +37,7 @@ static struct loop_timer *patience;
 static bool impatient;
 static struct error err;
 
-/* ---- the agent's side, in a process of its own ---- */
+/* --- the agent's side, in a process of its own --- */
 
 static const char *option(char **argv, const char *name)
 {
@@ -106,7 +106,7 @@ static int be_agent(char **argv)
 	return 0;
 }
 
-/* ---- the test's side ---- */
+/* --- the test's side --- */
 
 static void on_impatient(void *arg)
 {

@@ -42,7 +42,7 @@ static struct {
 	int troubles, before; /* of the present window, and of the one before */
 } figures;
 
-/* ---- rounds ---- */
+/* --- rounds --- */
 
 static void note(const char *what, int n)
 {
@@ -134,7 +134,7 @@ static void round_runs(void)
 	choose_deputy();
 }
 
-/* ---- trouble ---- */
+/* --- trouble --- */
 
 /* Host 0 has the head. */
 static struct shost *any_host(void)
@@ -247,7 +247,7 @@ static void outside_happens(const struct event *e)
 		trouble_comes();
 }
 
-/* ---- a life of a group ---- */
+/* --- a life of a group --- */
 
 static void parse_spec(int hosts)
 {

@@ -220,8 +220,7 @@ static void all_do_as_they_should(void)
 			wrong("%d should have saved in the last round: %s", i, text);
 }
 
-/* --- all orders ---------------------------------------------------------------------------------
- */
+/* --- all orders --- */
 
 enum what { STEP, JUMP, SAVED, DONE, LEFT, SIGNALLED, OTHER, START, FORGET, PER_WORKER };
 enum what_else { LOOK = 100, SOON, LATER, LEAVE_NOW, MINUTE, HURRY, CANCEL };
@@ -400,8 +399,7 @@ static void small_world(const char *workers, enum spec_preempt_how how, int dept
 	free(seen);
 }
 
-/* --- random lives -------------------------------------------------------------------------------
- */
+/* --- random lives --- */
 
 static unsigned dice(uint64_t *seed, unsigned n)
 {

@@ -16,7 +16,7 @@ enum { HEALED_STEPS = 15 };
 
 static unsigned long steps, recoveries;
 
-/* ---- copies of the world ---- */
+/* --- copies of the world --- */
 
 /* The leases of the head point into the world itself, which stays where it is. */
 struct snapshot {
@@ -44,7 +44,7 @@ static void forget(struct snapshot *s)
 	round_free(s->w.head);
 }
 
-/* ---- which states are alike ---- */
+/* --- which states are alike --- */
 
 static void mix_time(uint64_t *h, uint64_t ms)
 {
@@ -166,7 +166,7 @@ static uint64_t hash_all(int depth)
 	return h;
 }
 
-/* ---- walks ---- */
+/* --- walks --- */
 
 static void note(enum what_happens what, int i)
 {

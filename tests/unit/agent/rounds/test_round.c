@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* ---- gathering ---- */
+/* --- gathering --- */
 
 START_TEST(the_first_round_begins_at_once_with_max_hosts)
 {
@@ -74,7 +74,7 @@ START_TEST(a_later_round_waits_join_delay_when_hosts_are_enough_again)
 }
 END_TEST
 
-/* ---- preparing and starting ---- */
+/* --- preparing and starting --- */
 
 START_TEST(no_host_starts_before_all_are_prepared)
 {
@@ -197,7 +197,7 @@ START_TEST(a_host_lost_while_others_start_stops_them_at_once)
 }
 END_TEST
 
-/* ---- restarts and the end ---- */
+/* --- restarts and the end --- */
 
 START_TEST(a_restart_waits_for_its_backoff)
 {
@@ -291,7 +291,7 @@ START_TEST(a_verdict_overtakes_another_round)
 }
 END_TEST
 
-/* ---- many ---- */
+/* --- many --- */
 
 static double cpu_s(void)
 {
@@ -347,7 +347,7 @@ START_TEST(thousands_of_hosts_cost_little)
 }
 END_TEST
 
-/* ---- a store that knows of each round ---- */
+/* --- a store that knows of each round --- */
 
 static void record_three(void)
 {

@@ -176,7 +176,7 @@ START_TEST(a_later_head_knows_where_the_hosts_of_the_last_round_stood)
 }
 END_TEST
 
-/* ---- blocks ---- */
+/* --- blocks --- */
 
 static void blocks(int segment, int min, int max)
 {
@@ -333,7 +333,7 @@ START_TEST(a_host_that_leaves_while_it_waits_is_in_no_block)
 }
 END_TEST
 
-/* ---- hosts that are kept out ---- */
+/* --- hosts that are kept out --- */
 
 static void keep_out(const char *name, uint64_t until)
 {
@@ -446,7 +446,7 @@ START_TEST(a_host_that_is_kept_out_makes_no_block_whole)
 }
 END_TEST
 
-/* ---- by chance ---- */
+/* --- by chance --- */
 
 enum { NAMES = 24 };
 
@@ -587,7 +587,7 @@ START_TEST(random_rounds_have_hosts_that_are_kept_out_only_where_needed)
 }
 END_TEST
 
-/* ---- many ---- */
+/* --- many --- */
 
 static double cpu_s(void)
 {
@@ -645,7 +645,7 @@ START_TEST(thousands_of_hosts_in_blocks_cost_little)
 }
 END_TEST
 
-/* ---- without memory ---- */
+/* --- without memory --- */
 
 START_TEST(a_join_that_fails_leaves_no_part_behind)
 {

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* ---- hosts that go and come ---- */
+/* --- hosts that go and come --- */
 
 START_TEST(the_next_round_waits_until_all_workers_are_dead)
 {
@@ -156,7 +156,7 @@ START_TEST(a_host_that_leaves_is_stopped_with_the_others_and_not_waited_for)
 }
 END_TEST
 
-/* ---- hosts that do not get in ---- */
+/* --- hosts that do not get in --- */
 
 START_TEST(a_host_that_differs_is_refused)
 {
@@ -237,7 +237,7 @@ START_TEST(a_number_is_free_for_another_host_after_the_next_call)
 }
 END_TEST
 
-/* ---- a head that follows another one ---- */
+/* --- a head that follows another one --- */
 
 static void remember(const char *name, int rank)
 {

@@ -61,7 +61,7 @@ START_TEST(a_head_leads_on_where_no_other_has_led)
 {
 	static const struct {
 		struct tenure_keys keys;
-		enum tenure_verdict verdict;
+		enum tenure_right verdict;
 	} rows[] = {
 		{ { TENURE_KNOWN, TENURE_OTHER, TENURE_OTHER, true }, TENURE_LEADS },
 		{ { TENURE_OTHER, TENURE_KNOWN, TENURE_KNOWN, false }, TENURE_OVER },

@@ -19,7 +19,7 @@ enum { HEALED_STEPS = 22 };
 
 static unsigned long steps, recoveries, longest;
 
-/* ---- copies of the world ---- */
+/* --- copies of the world --- */
 
 struct snapshot {
 	struct world w;
@@ -58,7 +58,7 @@ static void forget(struct snapshot *s)
 		round_free(s->w.h[i].h.round);
 }
 
-/* ---- walks ---- */
+/* --- walks --- */
 
 static void note(enum what_happens what, int i)
 {
@@ -294,7 +294,7 @@ START_TEST(random_lives)
 }
 END_TEST
 
-/* ---- what takes too long to come by chance ---- */
+/* --- what takes too long to come by chance --- */
 
 static void tells(enum what_happens what, int i)
 {

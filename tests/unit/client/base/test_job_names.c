@@ -22,7 +22,7 @@ static json_t *jobs(void)
 }
 
 /* The names that pattern means, with spaces between. */
-static const char *meant(const char *pattern, enum job_names_of of, char buf[256])
+static const char *meant(const char *pattern, enum job_names_choice of, char buf[256])
 {
 	_cleanup_json_ json_t *j = jobs();
 	struct job_names names = { 0 };

@@ -123,7 +123,7 @@ START_TEST(a_list_is_sorted_by_any_column_both_ways)
 	ck_assert_str_eq(t.jobs.shown[2]->id, "job2_run");
 	ck_assert_str_eq(t.jobs.shown[11]->id, "job11_run");
 	press(">");
-	ck_assert_str_eq(get_text(t.jobs.shown[0]->of, "state"), "backoff");
+	ck_assert_str_eq(get_text(t.jobs.shown[0]->object, "state"), "backoff");
 	ck_assert_str_eq(t.jobs.shown[1]->id, "job3_run"); /* equal ones stay in order */
 	press("<<");					   /* round: the last column */
 	ck_assert_str_eq(t.jobs.columns[t.jobs.sort].title, "LAST LINE");

@@ -251,8 +251,7 @@ START_TEST(the_server_has_a_limit_of_them)
 }
 END_TEST
 
-/* --- answers that wait --------------------------------------------------------------------------
- */
+/* --- answers that wait --- */
 
 static const char promise_idl[] = "interface org.test.promise\n"
 				  "method Echo(text: string, n: ?int) -> (text: string)\n"

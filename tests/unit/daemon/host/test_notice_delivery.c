@@ -18,7 +18,7 @@ static struct loop *loop;
 static struct job_host host;
 static struct job *job;
 static struct notice_delivery *delivery;
-static int listener, answers;
+static int notice_target, answers;
 static char last_error[128];
 
 static void on_changed(void *arg, struct job *j)
@@ -46,9 +46,9 @@ static void setup(void)
 	snprintf(path, sizeof(path), "%s/jobs/a", dir);
 	ck_assert_int_eq(mkdir(path, 0700), 0);
 	snprintf(address.sun_path, sizeof(address.sun_path), "%s/jobs/a/agent.sock", dir);
-	listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, sizeof(address)), 0);
-	ck_assert_int_eq(listen(listener, 8), 0);
+	notice_target = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	ck_assert_int_eq(bind(notice_target, (struct sockaddr *)&address, sizeof(address)), 0);
+	ck_assert_int_eq(listen(notice_target, 8), 0);
 	ck_assert_int_eq(loop_new(&loop), 0);
 	host = (struct job_host){ .loop = loop, .runtime_dir = dir, .changed = on_changed };
 	ck_assert_int_eq(job_new(&host, &rec, &job), 0);
@@ -60,7 +60,7 @@ static void teardown(void)
 {
 	delivery = notice_delivery_free(delivery);
 	job = job_free(job);
-	close(listener);
+	close(notice_target);
 	loop = loop_free(loop);
 	ck_assert_int_eq(file_rm_rf(dir), 0);
 }
@@ -83,7 +83,7 @@ static void turns(int n)
 
 static int asked(void)
 {
-	return accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	return accept4(notice_target, NULL, NULL, SOCK_CLOEXEC);
 }
 
 static void answer(int fd, const char *text)

@@ -152,8 +152,7 @@ START_TEST(a_deputy_cannot_have_what_was_not_sent)
 }
 END_TEST
 
-/* --- all of it at random ------------------------------------------------------------------------
- */
+/* --- all of it at random --- */
 
 /* The hosts of an edition: how far each can go on from, by positions. */
 enum { DEPUTIES = 3, MESSAGES = 64 };

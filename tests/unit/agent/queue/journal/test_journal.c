@@ -298,8 +298,7 @@ START_TEST(a_journal_without_memory_is_an_error)
 }
 END_TEST
 
-/* --- a full disk --------------------------------------------------------------------------------
- */
+/* --- a full disk --- */
 
 /* Check's own files must fit, too. */
 static void limit_files(rlim_t bytes)
@@ -392,8 +391,7 @@ START_TEST(only_a_regular_file_is_opened)
 }
 END_TEST
 
-/* --- rewritten ----------------------------------------------------------------------------------
- */
+/* --- rewritten --- */
 
 /* Turns the loop until the new file has replaced the old one. */
 static void wait_for_rewrite(ino_t before)
