@@ -78,6 +78,7 @@ def numbers(machine, name, rank):
     return [int(n) for n in machine.ctl("logs", "--raw", f"{name}/{rank}").stdout.split()]
 
 
+@pytest.mark.all
 def test_lintian_finds_no_error_and_no_warning():
     if not have("lintian"):
         pytest.skip("no lintian here")
