@@ -375,7 +375,8 @@ booted_E2E := \
 	host/systemd \
 	host/reboot
 # End-to-end files that abuse, stress or parse, tests/e2e/<folder>/test_<name>.py. CI runs them
-# under sanitizers, too. Long ones come first.
+# under sanitizers, too; files that are in ci_E2E as well, under sanitizers alone. Long ones come
+# first.
 abuse_E2E := \
 	daemon/survival \
 	hosts/refused \

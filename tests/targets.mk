@@ -114,11 +114,14 @@ ifeq ($(HAVE_PYTEST),)
 e2e_suites = $(call none_for,e2e,no pytest here)
 check_suites = $(e2e_suites)
 waiting_suites = $(e2e_suites)
+ci_suites = $(e2e_suites)
 abuse_suites = $(call none_for,asan/e2e,no pytest here)
 else
 e2e_suites = $(call e2e,e2e,$(B))
 check_suites = $(call e2e_of,$(filter-out $(ci_E2E),$(E2E)),e2e,$(B))
 waiting_suites = $(call e2e_of,$(filter-out $(booted_E2E),$(E2E)),e2e,$(B))
+ci_suites = $(call e2e_of,$(filter-out $(booted_E2E) $(filter $(ci_E2E),$(abuse_E2E)),\
+	$(E2E)),e2e,$(B))
 packaged = $(if $(CAN_DEB),ELASTIC_DEBS=$(abspath $(DEBS)))
 booted_suites = $(call e2e_of,$(booted_E2E),e2e,$(B),$(packaged))
 asan_e2e_suites = $(call e2e,asan/e2e,$(ASAN),$(SANITIZED))
@@ -237,7 +240,7 @@ ci-computing: ci-begin
 	$(call run_aside,$(asan_unit_together))
 	$(call build_debs,noopt)
 ci-waiting: ci-begin
-	$(call run_list,$(waiting_suites))
+	$(call run_list,$(ci_suites))
 run-ci: ci-computing ci-waiting
 	$(call run_list,$(booted_suites)$(abuse_suites)$(unit_suites)$(lint_suites))
 	$(asan_reports)
