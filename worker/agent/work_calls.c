@@ -434,27 +434,44 @@ static enum elasticd_status alone_result(enum elasticd_status status, bool alone
 	return ELASTICD_STATUS_OK;
 }
 
+/* Whether the slot may ask for an item. From then on the thread that stops it waits until it has
+ * left the call, so that no item comes to it after that. */
+static bool may_wait(struct elasticd_queue_work *w)
+{
+	return !w->pool || pool_begin_waiting(w->pool, w);
+}
+
+static enum elasticd_status leave_call(struct elasticd_queue_work *w, enum elasticd_status status)
+{
+	if (w->pool)
+		pool_set_waiting(w->pool, w, false);
+	return status;
+}
+
 enum elasticd_status call_work(struct elasticd_queue_work *w, int timeout_ms, bool *ret_closed)
 {
 	bool alone = is_alone(w, timeout_ms);
 
-	if (atomic_load(&w->stopped) && w->pending == PENDING_NOTHING)
+	if (w->pending == PENDING_NOTHING && !may_wait(w))
 		return fail_stopped();
-	return alone_result(work_next(w, alone ? 0 : timeout_ms, ret_closed), alone, ret_closed);
+	return alone_result(
+		leave_call(w, work_next(w, alone ? 0 : timeout_ms, ret_closed)), alone, ret_closed);
 }
 
 enum elasticd_status call_answer(struct elasticd_queue_work *w, const struct verdict *v, bool next,
 	int timeout_ms, bool *ret_closed)
 {
-	bool alone = next && is_alone(w, timeout_ms), stopped = next && atomic_load(&w->stopped);
+	bool alone = next && is_alone(w, timeout_ms);
 	enum elasticd_status status;
 
-	if (stopped) {
+	if (!next)
+		return item_answer(w, v, false, -1, ret_closed);
+	if (!may_wait(w)) {
 		status = item_answer(w, v, false, -1, ret_closed);
 		return status ? status : fail_stopped();
 	}
-	return alone_result(
-		item_answer(w, v, next, alone ? 0 : timeout_ms, ret_closed), alone, ret_closed);
+	status = item_answer(w, v, true, alone ? 0 : timeout_ms, ret_closed);
+	return alone_result(leave_call(w, status), alone, ret_closed);
 }
 
 /* --- cancellation */

@@ -197,6 +197,17 @@ void conn_drop_at(struct pool *p, struct conn **c)
 	conn_drop(p, dropped);
 }
 
+bool pool_begin_waiting(struct pool *p, struct elasticd_queue_work *w)
+{
+	bool stopped;
+
+	pthread_mutex_lock(&p->lock);
+	stopped = atomic_load(&w->stopped);
+	w->waiting = !stopped;
+	pthread_mutex_unlock(&p->lock);
+	return !stopped;
+}
+
 void pool_set_waiting(struct pool *p, struct elasticd_queue_work *w, bool waiting)
 {
 	pthread_mutex_lock(&p->lock);

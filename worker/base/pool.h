@@ -78,6 +78,9 @@ int pool_halt(struct pool *p, struct conn *c, const struct varlink_buffer *call,
 /* Drops what this thread has halted. */
 void pool_give_up(struct elasticd *h);
 
+/* A slot of the work queue is about to wait for an item. Returns false if it is stopped: it may
+ * not. In one step, so that pool_stop() finds the wait, or the wait finds the stop. */
+bool pool_begin_waiting(struct pool *p, struct elasticd_queue_work *w);
 /* A slot of the work queue waits for an item, or no longer. */
 void pool_set_waiting(struct pool *p, struct elasticd_queue_work *w, bool waiting);
 /* No longer, unless its connection is shut: then false, and the caller ends the wait later. */
