@@ -209,6 +209,13 @@ static enum elasticd_status refuse_item(struct elasticd_queue_work *w, struct go
 	return fail_stopped();
 }
 
+/* Whether the slot may ask for an item, by the next work_call(). From then on the thread that stops
+ * it waits until it has left that call, so that no item comes to it afterwards. */
+static bool may_wait(struct elasticd_queue_work *w)
+{
+	return !w->pool || pool_begin_waiting(w->pool, w);
+}
+
 /* Makes w->call, or reads its answer where it was begun before (again). */
 static enum elasticd_status work_call(struct elasticd_queue_work *w, bool again, struct wait wait,
 	struct got_work *got, bool *ret_closed, bool *ret_answered)
@@ -222,7 +229,8 @@ static enum elasticd_status work_call(struct elasticd_queue_work *w, bool again,
 	if (!w->pool)
 		return fail_memory();
 	*got = (struct got_work){ .work = w };
-	pool_set_waiting(w->pool, w, wait.stopped != NULL);
+	if (again)
+		pool_set_waiting(w->pool, w, wait.stopped != NULL);
 	status = call_on(w->h, w->pool, &w->conn, &w->call, again, wait, &reader, &in);
 	*ret_answered = !status || in.message;
 	/* Without an answer the item's memory may be part of what is sent again. */
@@ -281,6 +289,8 @@ static enum elasticd_status work_send(
 	/* A lease that is cancelled before the answer was read must be found, too. */
 	atomic_store(&w->seen, cancelled_leases(w));
 	do {
+		if (!may_wait(w))
+			return fail_stopped();
 		had = w->conn != NULL;
 		status = work_call(
 			w, false, wait_for_item(w, timeout_ms), &got, ret_closed, &answered);
@@ -388,20 +398,23 @@ static enum elasticd_status answer_send(struct elasticd_queue_work *w, const str
 {
 	struct params a = PARAMS_EMPTY;
 	const char *method = params_verdict(&a, w->item.lease, v);
+	bool answered = false, waits = next && may_wait(w);
 	enum elasticd_status status;
-	bool answered = false;
 
-	params_true(&a, "next", next);
-	if (next && timeout_ms >= 0)
+	params_true(&a, "next", waits);
+	if (waits && timeout_ms >= 0)
 		params_int(&a, "timeout_ms", timeout_ms);
-	if (params_message(&a, method, false, &w->call) < 0)
+	if (params_message(&a, method, false, &w->call) < 0) {
+		if (waits && w->pool)
+			pool_set_waiting(w->pool, w, false);
 		return fail_memory();
-	if (next)
+	}
+	if (waits)
 		atomic_store(&w->seen, cancelled_leases(w));
-	status = work_call(w, false, next ? wait_for_item(w, timeout_ms) : WAIT_PROMPT, got,
+	status = work_call(w, false, waits ? wait_for_item(w, timeout_ms) : WAIT_PROMPT, got,
 		ret_closed, &answered);
-	item_answered(w, status, answered, next);
-	return status;
+	item_answered(w, status, answered, waits);
+	return !status && next && !waits ? fail_stopped() : status;
 }
 
 static enum elasticd_status item_answer(struct elasticd_queue_work *w, const struct verdict *v,
@@ -434,44 +447,20 @@ static enum elasticd_status alone_result(enum elasticd_status status, bool alone
 	return ELASTICD_STATUS_OK;
 }
 
-/* Whether the slot may ask for an item. From then on the thread that stops it waits until it has
- * left the call, so that no item comes to it after that. */
-static bool may_wait(struct elasticd_queue_work *w)
-{
-	return !w->pool || pool_begin_waiting(w->pool, w);
-}
-
-static enum elasticd_status leave_call(struct elasticd_queue_work *w, enum elasticd_status status)
-{
-	if (w->pool)
-		pool_set_waiting(w->pool, w, false);
-	return status;
-}
-
 enum elasticd_status call_work(struct elasticd_queue_work *w, int timeout_ms, bool *ret_closed)
 {
 	bool alone = is_alone(w, timeout_ms);
 
-	if (w->pending == PENDING_NOTHING && !may_wait(w))
-		return fail_stopped();
-	return alone_result(
-		leave_call(w, work_next(w, alone ? 0 : timeout_ms, ret_closed)), alone, ret_closed);
+	return alone_result(work_next(w, alone ? 0 : timeout_ms, ret_closed), alone, ret_closed);
 }
 
 enum elasticd_status call_answer(struct elasticd_queue_work *w, const struct verdict *v, bool next,
 	int timeout_ms, bool *ret_closed)
 {
 	bool alone = next && is_alone(w, timeout_ms);
-	enum elasticd_status status;
 
-	if (!next)
-		return item_answer(w, v, false, -1, ret_closed);
-	if (!may_wait(w)) {
-		status = item_answer(w, v, false, -1, ret_closed);
-		return status ? status : fail_stopped();
-	}
-	status = item_answer(w, v, true, alone ? 0 : timeout_ms, ret_closed);
-	return alone_result(leave_call(w, status), alone, ret_closed);
+	return alone_result(
+		item_answer(w, v, next, alone ? 0 : timeout_ms, ret_closed), alone, ret_closed);
 }
 
 /* --- cancellation */
