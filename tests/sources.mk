@@ -15,6 +15,7 @@ unit_TESTS := \
 	agent/link/window \
 	agent/logs/console \
 	agent/logs/drain \
+	agent/logs/file_tail \
 	agent/logs/line_splitter \
 	agent/logs/log_file \
 	agent/logs/logs \

@@ -168,6 +168,8 @@ START_TEST(directories_are_made_with_all_above_them)
 	put("f", "");
 	ck_assert_int_eq(file_mkdir_p(in_dir("f"), 0700), -ENOTDIR);
 	ck_assert_int_eq(file_mkdir_p(in_dir("f/g/h"), 0700), -ENOTDIR);
+	ck_assert_int_eq(symlink("nowhere", in_dir("link")), 0);
+	ck_assert_int_eq(file_mkdir_p(in_dir("link"), 0700), -ENOENT);
 }
 END_TEST
 
