@@ -5,7 +5,7 @@
  * connections, posting state) happens once per turn and costs no system call.
  *
  * libevent's precise timers would set a timerfd in each turn, so ours use its coarse clock, which
- * lags by some milliseconds: a timer that fires too early by loop_now_ms() is armed again.
+ * lags by some milliseconds: a timer that fires too early is armed again.
  */
 #include "common/loop/loop.h"
 
@@ -59,7 +59,7 @@ struct loop_timer {
 	struct event *ev;
 	loop_fn fn;
 	void *arg;
-	uint64_t due_ms; /* when armed */
+	uint64_t due_us; /* when armed */
 	bool armed;
 };
 
@@ -223,9 +223,14 @@ void loop_stood_still(uint64_t ms)
 	stood_still_ms += ms;
 }
 
+static uint64_t loop_now_us(void)
+{
+	return (frozen_ms ? frozen_ms * 1000 : monotonic_us()) - stood_still_ms * 1000;
+}
+
 uint64_t loop_now_ms(void)
 {
-	return (frozen_ms ? frozen_ms : monotonic_ms()) - stood_still_ms;
+	return loop_now_us() / 1000;
 }
 
 void loop_freeze(void)
@@ -242,27 +247,27 @@ uint64_t loop_real_us(void)
 }
 
 /* Without memory for libevent's heap the timer fires at once: early is better than never. */
-static void timer_add(struct loop_timer *t, uint64_t delay_ms)
+static void timer_add(struct loop_timer *t, uint64_t delay_us)
 {
-	uint64_t sec = delay_ms / 1000;
+	uint64_t sec = delay_us / 1000000;
 	struct timeval tv = {
 		.tv_sec = sec > INT_MAX ? INT_MAX : sec,
-		.tv_usec = delay_ms % 1000 * 1000,
+		.tv_usec = delay_us % 1000000,
 	};
 
 	if (event_add(t->ev, &tv) == 0)
 		return;
-	t->due_ms = 0;
+	t->due_us = 0;
 	event_active(t->ev, EV_TIMEOUT, 0);
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct loop_timer *t = arg;
-	uint64_t now = loop_now_ms();
+	uint64_t now = loop_now_us();
 
-	if (now < t->due_ms) {
-		timer_add(t, t->due_ms - now);
+	if (now < t->due_us) {
+		timer_add(t, t->due_us - now);
 		return;
 	}
 	t->armed = false;
@@ -288,13 +293,13 @@ int loop_timer_new(struct loop *l, loop_fn fn, void *arg, struct loop_timer **re
 
 void loop_timer_arm(struct loop_timer *t, uint64_t delay_ms)
 {
-	uint64_t now = loop_now_ms();
+	uint64_t now = loop_now_us();
 
 	t->armed = true;
-	t->due_ms = delay_ms < UINT64_MAX - now ? now + delay_ms : UINT64_MAX;
+	t->due_us = delay_ms < (UINT64_MAX - now) / 1000 ? now + delay_ms * 1000 : UINT64_MAX;
 	/* An earlier arming may have expired in this very turn: replace it. */
 	event_del(t->ev);
-	timer_add(t, delay_ms);
+	timer_add(t, t->due_us - now);
 }
 
 void loop_timer_disarm(struct loop_timer *t)
@@ -326,7 +331,7 @@ void loop_pass(struct loop *l, uint64_t ms)
 
 	stood_still_ms -= ms;
 	LIST_FOREACH (t, &l->timers, entry)
-		if (t->armed && t->due_ms <= loop_now_ms())
+		if (t->armed && t->due_us <= loop_now_us())
 			event_active(t->ev, EV_TIMEOUT, 0);
 }
 

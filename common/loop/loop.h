@@ -54,7 +54,8 @@ void loop_pass(struct loop *l, uint64_t ms);
  * for timers and deadlines. */
 void loop_stood_still(uint64_t ms);
 
-/* A timer that fires once each time it is armed. delay_ms 0 fires on the next turn. */
+/* A timer that fires once each time it is armed, never before delay_ms have passed; with 0 on the
+ * next turn. */
 _must_check_ int loop_timer_new(struct loop *l, loop_fn fn, void *arg, struct loop_timer **ret);
 void loop_timer_arm(struct loop_timer *t, uint64_t delay_ms);
 void loop_timer_disarm(struct loop_timer *t);
