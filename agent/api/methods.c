@@ -184,11 +184,9 @@ static int method_kill(struct varlink_call *call, json_t *p, void *arg)
 	if (n < 0)
 		return varlink_error(call, "InvalidArgument",
 			manager_invalid("ranks", ranks ? ranks : "", err.text));
-	log_notice("%s sent to %d worker%s on request of user %s", signals_name(signo, name), n,
-		n == 1 ? "" : "s", caller_name(call, p, caller));
-	events_add(supervisor_events(sv), "signalled", supervisor_attempt(sv), -1, NULL,
+	supervisor_report(sv, LOG_NOTICE, "signalled", -1, NULL,
 		"%s sent to %d worker%s (%s) on request of user %s", signals_name(signo, name), n,
-		n == 1 ? "" : "s", ranks ? ranks : "all", caller);
+		n == 1 ? "" : "s", ranks ? ranks : "all", caller_name(call, p, caller));
 	return varlink_reply(call, json_pack("{s:i}", "signalled", n));
 }
 

@@ -407,8 +407,8 @@ static int attach_offer(
 		return attach_failed(sv, call, w, r < 0 ? r : -ENOMEM);
 	w->attached = true;
 	worker_set_state(w, WORKER_STARTING, "in a terminal");
-	events_add(supervisor_events(sv), "attaching", supervisor_attempt(sv), w->rank, NULL,
-		"%s is to run in a terminal", worker_name(w));
+	supervisor_event(
+		sv, "attaching", w->rank, NULL, "%s is to run in a terminal", worker_name(w));
 	varlink_call_on_gone(call, attach_caller_gone, at);
 	varlink_notify(call, attach_start_order(sv, w, &env));
 	supervisor_changed(sv);
@@ -507,8 +507,8 @@ static int attach_started_method(struct varlink_call *call, json_t *p, void *arg
 		return varlink_error(call, "Internal", manager_internal(err.text, r));
 	w->pid = pid;
 	launch_done(sv, w, "in a terminal");
-	events_add(supervisor_events(sv), "attached", supervisor_attempt(sv), w->rank, NULL,
-		"%s runs in a terminal (pid %d)", worker_name(w), (int)pid);
+	supervisor_event(sv, "attached", w->rank, NULL, "%s runs in a terminal (pid %d)",
+		worker_name(w), (int)pid);
 	supervisor_changed(sv);
 	return varlink_reply(call, NULL);
 }

@@ -254,9 +254,7 @@ static bool hosts_takes_stop(struct hosts *h, int64_t timeout_ms, const char *wh
 	if (first && !leaves && hosts_ask_head(h, "stop", timeout_ms, why)) {
 		h->stop_timeout_ms = timeout_ms;
 		snprintf(h->stop_text, sizeof(h->stop_text), "%s", why);
-		log_notice("%s", why);
-		events_add(supervisor_events(h->sv), "stop", supervisor_attempt(h->sv), -1, NULL,
-			"%s", why);
+		supervisor_report(h->sv, LOG_NOTICE, "stop", -1, NULL, "%s", why);
 		return true;
 	}
 	if (!h->member->leaving && h->member->state != MEMBER_OVER) {

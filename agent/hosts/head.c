@@ -175,11 +175,11 @@ static void head_drop(struct head *h, const struct round_order *o)
 
 static void head_leave_out(struct head *h, const struct round_order *o)
 {
-	log_warning("host %s %s, and is left out", head_host_name(h, o->host),
+	const char *name = head_host_name(h, o->host);
+
+	head_event(h, LOG_WARNING, "host-left-out", h->attempt, json_pack("{s:s}", "host", name),
+		"host %s %s, and is left out", name,
 		o->why == ROUND_WHY_LATE ? "was not prepared in time" : "cannot take part");
-	events_add(supervisor_events(h->hosts->sv), "host-left-out", h->attempt, -1,
-		json_pack("{s:s}", "host", head_host_name(h, o->host)), "host %s is left out",
-		head_host_name(h, o->host));
 }
 
 /* The goal of the group after the stop of a round. */

@@ -245,7 +245,7 @@ static void member_note_clock(struct member *m)
 			"the clock of this host is %s %s that of the host that leads",
 			duration_text(llabs(offset) / 1000, took),
 			offset < 0 ? "ahead of" : "behind");
-	events_add(supervisor_events(m->sv), "clock", supervisor_attempt(m->sv), -1,
+	supervisor_event(m->sv, "clock", -1,
 		json_pack("{s:I, s:I}", "offset_us", (json_int_t)offset, "uncertainty_us",
 			leads ? (json_int_t)0 : (json_int_t)m->clock.uncertainty_us),
 		"%s", text);

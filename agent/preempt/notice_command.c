@@ -117,12 +117,10 @@ static void command_result(struct notice_command *c, const struct notice_command
 		return;
 	c->last = *r;
 	if (r->what == NOTICE_COMMAND_BROKEN) {
-		log_warning("preemption.command is broken: %s", r->text);
-		events_add(supervisor_events(sv), "notice-source", supervisor_attempt(sv), -1, NULL,
+		supervisor_report(sv, LOG_WARNING, "notice-source", -1, NULL,
 			"preemption.command is broken: %s", r->text);
 	} else if (was_broken) {
-		log_notice("preemption.command works again");
-		events_add(supervisor_events(sv), "notice-source", supervisor_attempt(sv), -1, NULL,
+		supervisor_report(sv, LOG_NOTICE, "notice-source", -1, NULL,
 			"preemption.command works again");
 	}
 	if (news && loop_defer(supervisor_loop(sv), command_report, c) < 0)

@@ -57,11 +57,8 @@ static void notice_sources_on_cloud(void *arg, const struct notice *cloud)
 static void notice_sources_on_said(void *arg, int level, const char *source, const char *text)
 {
 	struct notice_sources *n = arg;
-	struct supervisor *sv = n->sv;
 
-	log_msg(level, "%s: %s", source, text);
-	events_add(supervisor_events(sv), "notice-source", supervisor_attempt(sv), -1, NULL,
-		"%s: %s", source, text);
+	supervisor_report(n->sv, level, "notice-source", -1, NULL, "%s: %s", source, text);
 }
 
 static int notice_sources_watch(struct notice_sources *n, unsigned sources)

@@ -158,9 +158,8 @@ static void preempting_report(struct preempting *p, const struct preempt_do *d)
 
 	if (notice && p->deadline_ms != SPEC_UNSET)
 		preempting_rest(p, grace, sizeof(grace));
-	log_notice("%s%s", d->text, grace);
-	events_add(supervisor_events(sv), d->event, supervisor_attempt(sv), w ? w->rank : -1,
-		preempting_json(sv), "%s%s", d->text, grace);
+	supervisor_report(sv, LOG_NOTICE, d->event, w ? w->rank : -1, preempting_json(sv), "%s%s",
+		d->text, grace);
 	if (notice && p->commons)
 		commons_event(p->commons, "notice", -1, NULL, d->text);
 }

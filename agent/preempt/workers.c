@@ -107,8 +107,8 @@ void preempting_report_end(struct supervisor *sv, struct worker *w, const char *
 	data = json_pack("{s:s}", "worker", worker_name(w));
 	if (step >= 0)
 		json_put_int(data, "step", step);
-	events_add(supervisor_events(sv), "left", supervisor_attempt(sv), w->rank, data,
-		"%s %s (%s)", worker_name(w), text, w->exit.text);
+	supervisor_event(
+		sv, "left", w->rank, data, "%s %s (%s)", worker_name(w), text, w->exit.text);
 }
 
 /* In a group of several hosts the agent that leads has the machine; what a worker means that ends
@@ -151,9 +151,8 @@ static void report_saved(struct supervisor *sv, const struct worker *w, int64_t 
 
 	if (pw->path)
 		json_put(data, "path", json_text(pw->path));
-	events_add(supervisor_events(sv), "saved", supervisor_attempt(sv), w->rank, data,
-		"%s has saved at step %" PRId64 "%s%.300s", worker_name(w), step,
-		pw->path ? ": " : "", pw->path ? pw->path : "");
+	supervisor_event(sv, "saved", w->rank, data, "%s has saved at step %" PRId64 "%s%.300s",
+		worker_name(w), step, pw->path ? ": " : "", pw->path ? pw->path : "");
 }
 
 /* True when the worker has reported this save before. It may report the path later, once. */
@@ -216,9 +215,9 @@ void preempting_send_signal(struct supervisor *sv, struct worker *w)
 	r = signal_worker(sv, w, signo, supervisor_spec(sv)->preemption.whom);
 	signals_name(signo, name);
 	if (r < 0)
-		events_add(supervisor_events(sv), "notice-signal", supervisor_attempt(sv), w->rank,
-			NULL, "%s cannot get %s: %s", worker_name(w), name, strerror(-r));
+		supervisor_event(sv, "notice-signal", w->rank, NULL, "%s cannot get %s: %s",
+			worker_name(w), name, strerror(-r));
 	else
-		events_add(supervisor_events(sv), "notice-signal", supervisor_attempt(sv), w->rank,
-			NULL, "%s gets %s on the notice", worker_name(w), name);
+		supervisor_event(sv, "notice-signal", w->rank, NULL, "%s gets %s on the notice",
+			worker_name(w), name);
 }

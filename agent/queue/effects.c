@@ -18,7 +18,7 @@ static bool event_is_allowed(struct dispatch_group *g, const char *event)
 
 	if (now - g->events_ms >= EVENTS_WINDOW_MS) {
 		if (g->n_events > EVENTS_MAX)
-			events_add(supervisor_events(sv), event, supervisor_attempt(sv), -1, NULL,
+			supervisor_event(sv, event, -1, NULL,
 				"%u more events of the work queue were left out",
 				g->n_events - EVENTS_MAX);
 		g->events_ms = now;
@@ -35,9 +35,8 @@ static void event_add(struct dispatch *d, const struct queue_order *order)
 	char event[64];
 
 	snprintf(event, sizeof(event), "queue-%s", order->event);
-	if (supervisor_events(sv) && event_is_allowed(d->group, event))
-		events_add(supervisor_events(sv), event, supervisor_attempt(sv), w ? w->rank : -1,
-			NULL, "%s", order->text);
+	if (event_is_allowed(d->group, event))
+		supervisor_event(sv, event, w ? w->rank : -1, NULL, "%s", order->text);
 }
 
 /* Treats the failure as an error that the worker reported: the restart rules decide. */
@@ -64,53 +63,53 @@ static void restart_own(struct supervisor *sv, struct worker *w, const char *why
 		log_warning("%s cannot be killed: %s", worker_name(w), err.text);
 }
 
-static void on_saved(void *arg, char *const *dirs, size_t n)
+static void on_dumped(void *arg, char *const *dirs, size_t n)
 {
 	struct supervisor *sv = arg;
 
 	if (!watchdog_of(sv) || !dispatch_of(sv)) /* the agent is ending */
 		return;
-	dispatch_of(sv)->group->saving = false;
+	dispatch_of(sv)->group->dumping = false;
 	for (size_t i = 0; i < n; i++)
 		if (dirs[i]) {
-			events_add(supervisor_events(sv), "dumped", supervisor_attempt(sv), -1,
-				NULL, "saved in %s%s", dirs[i], n > 1 ? ", and beside it" : "");
+			supervisor_event(sv, "dumped", -1, NULL, "dumped into %s%s", dirs[i],
+				n > 1 ? ", and beside it" : "");
 			break;
 		}
 }
 
-static void save_now(void *arg)
+static void dump_now(void *arg)
 {
 	struct dispatch_group *g = arg;
 	struct supervisor *sv = g->d->sv;
 	int64_t limit = supervisor_spec(sv)->heartbeat.dump_timeout_ms;
 	struct error err = { 0 };
-	size_t n = g->n_save;
+	size_t n = g->n_dump;
 
-	g->n_save = 0;
-	if (g->saving || limit <= 0 || !watchdog_of(sv))
+	g->n_dump = 0;
+	if (g->dumping || limit <= 0 || !watchdog_of(sv))
 		return;
-	if (n &&
-		watchdog_dump(sv, g->save, n, g->save_why, (uint64_t)limit, on_saved, sv, &err) < 0)
-		log_warning("the state of the workers is not saved: %s", err.text);
+	if (n && watchdog_dump(sv, g->dump, n, g->dump_why, (uint64_t)limit, on_dumped, sv, &err) <
+			 0)
+		log_warning("cannot dump the workers: %s", err.text);
 	else
-		g->saving = n > 0;
+		g->dumping = n > 0;
 }
 
-/* Saves the states of all such workers of this turn together. */
-static void save_own(struct dispatch_group *g, const struct worker *w, const char *why)
+/* Dumps all such workers of this turn together. */
+static void dump_own(struct dispatch_group *g, const struct worker *w, const char *why)
 {
-	if (g->n_save == DISPATCH_SAVED)
+	if (g->n_dump == DISPATCH_DUMPED)
 		return;
-	g->save[g->n_save++] = w->place;
-	snprintf(g->save_why, sizeof(g->save_why), "%s", why);
-	if (g->n_save == 1 && loop_defer(supervisor_loop(g->d->sv), save_now, g) < 0)
-		save_now(g);
+	g->dump[g->n_dump++] = w->place;
+	snprintf(g->dump_why, sizeof(g->dump_why), "%s", why);
+	if (g->n_dump == 1 && loop_defer(supervisor_loop(g->d->sv), dump_now, g) < 0)
+		dump_now(g);
 }
 
-void dispatch_forget_saves(struct dispatch_group *g)
+void dispatch_forget_dumps(struct dispatch_group *g)
 {
-	loop_cancel(supervisor_loop(g->d->sv), save_now, g);
+	loop_cancel(supervisor_loop(g->d->sv), dump_now, g);
 }
 
 void dispatch_order(struct supervisor *sv, struct worker *w, const char *what, const char *why)
@@ -129,8 +128,8 @@ void dispatch_order(struct supervisor *sv, struct worker *w, const char *what, c
 		restart_own(sv, w, why);
 	else if (!strcmp(what, COMMONS_FAIL))
 		fail_own(sv, w, why);
-	else if (!strcmp(what, COMMONS_SAVE))
-		save_own(g, w, why);
+	else if (!strcmp(what, COMMONS_DUMP))
+		dump_own(g, w, why);
 }
 
 /* Has the order carried out on the host of that worker. */
@@ -144,18 +143,18 @@ static void order_worker(struct dispatch *d, int worker, const char *what, const
 		dispatch_order(d->sv, w, what, why);
 }
 
-static void save_stalled(struct dispatch *d, const struct queue_order *order)
+static void dump_stalled(struct dispatch *d, const struct queue_order *order)
 {
 	size_t n = 0;
 
 	log_warning("%s", order->text);
 	event_add(d, order);
-	for (int i = 0; i < commons_count(d->commons) && n < DISPATCH_SAVED; i++) {
+	for (int i = 0; i < commons_count(d->commons) && n < DISPATCH_DUMPED; i++) {
 		const struct worker *w = commons_at(d->commons, i);
 
 		if (!worker_alive(w) || !queue_worker_has_lease(d->q, w->slot))
 			continue;
-		order_worker(d, w->slot, COMMONS_SAVE, order->text);
+		order_worker(d, w->slot, COMMONS_DUMP, order->text);
 		n++;
 	}
 }
@@ -181,7 +180,7 @@ void dispatch_group_do(struct dispatch *d, const struct queue_order *order)
 		order_worker(d, order->worker, COMMONS_FAIL, message);
 		break;
 	case QUEUE_ORDER_STALL:
-		save_stalled(d, order);
+		dump_stalled(d, order);
 		break;
 	default:
 		break;

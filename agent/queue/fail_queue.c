@@ -48,8 +48,7 @@ static void dispatch_lost(struct supervisor *sv, const struct worker *w)
 		g->workers[i].told = false;
 	if (!g->d->several)
 		supervisor_set_reason(sv, "%s", what);
-	log_warning("%s: all of the work queue's tasks are cancelled", what);
-	events_add(supervisor_events(sv), "queue-lost", supervisor_attempt(sv), w->rank, NULL,
+	supervisor_report(sv, LOG_WARNING, "queue-lost", w->rank, NULL,
 		"%s: all of the work queue's tasks are cancelled; coordinators have %s to leave",
 		what, duration_format(supervisor_spec(sv)->queue.loss_grace_ms, grace));
 	fail_queues(sv, w, what);

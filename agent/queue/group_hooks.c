@@ -53,7 +53,7 @@ void dispatch_group_free(struct dispatch *d)
 	if (!g)
 		return;
 	d->group = NULL;
-	dispatch_forget_saves(g);
+	dispatch_forget_dumps(g);
 	loop_timer_free(g->grace);
 	free(g->workers);
 	free(g);
@@ -275,9 +275,7 @@ static void report_unfinished(struct supervisor *sv, struct dispatch_group *g)
 	queue_stats(g->d->q, NULL, &s);
 	if (!s.n[QUEUE_QUEUED] && !s.n[QUEUE_RUNNING])
 		return;
-	log_notice("tasks of the work queue are left: %zu queued, %zu running", s.n[QUEUE_QUEUED],
-		s.n[QUEUE_RUNNING]);
-	events_add(supervisor_events(sv), "queue-left", supervisor_attempt(sv), -1,
+	supervisor_report(sv, LOG_NOTICE, "queue-left", -1,
 		json_pack("{s:I, s:I}", "queued", (json_int_t)s.n[QUEUE_QUEUED], "running",
 			(json_int_t)s.n[QUEUE_RUNNING]),
 		"the job has ended, and tasks of the work queue are left: %zu queued, %zu running",

@@ -18,7 +18,7 @@ struct dispatch_worker {
 	bool told;  /* ... and the process got the error of a loss */
 };
 
-enum { DISPATCH_SAVED = 64 }; /* workers whose state is saved at once */
+enum { DISPATCH_DUMPED = 64 }; /* workers that are dumped at once */
 
 struct dispatch_group {
 	struct dispatch *d;
@@ -26,10 +26,10 @@ struct dispatch_group {
 	int n_workers;
 	bool lost;		 /* a worker was lost in this attempt */
 	bool await_coordinators; /* the decision about it waits for coordinators */
-	bool saving;
-	int save[DISPATCH_SAVED]; /* places of workers whose state is to be saved in this turn */
-	size_t n_save;
-	char save_why[512];
+	bool dumping;
+	int dump[DISPATCH_DUMPED]; /* places of workers that are to be dumped in this turn */
+	size_t n_dump;
+	char dump_why[512];
 	uint64_t events_ms; /* when the present window of events began */
 	unsigned n_events;  /* events in it, also those that were left out */
 	struct loop_timer *grace;
@@ -49,7 +49,7 @@ static inline struct dispatch_worker *dispatch_worker_of(
 }
 
 /* effects.c */
-void dispatch_forget_saves(struct dispatch_group *g);
+void dispatch_forget_dumps(struct dispatch_group *g);
 /* How w ended, as a text that follows its name. */
 void dispatch_end_text(const struct worker *w, char *text, size_t size);
 /* fail_queue.c: a person has started a lost worker again. */

@@ -68,9 +68,7 @@ void dispatch_run(struct dispatch *d)
 
 void dispatch_event(const struct dispatch *d, const char *event, const char *text)
 {
-	if (supervisor_events(d->sv))
-		events_add(supervisor_events(d->sv), event, supervisor_attempt(d->sv), -1, NULL,
-			"%s", text);
+	supervisor_event(d->sv, event, -1, NULL, "%s", text);
 }
 
 static void run_deferred(void *arg)

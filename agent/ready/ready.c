@@ -40,18 +40,15 @@ static void ready_stop_waiting(struct ready *r)
 static void ready_report(const struct ready *r)
 {
 	const struct spec_ready *s = ready_spec(r->sv);
-	struct events *events = supervisor_events(r->sv);
-	int attempt = supervisor_attempt(r->sv);
 
 	if (s->barrier)
-		events_add(events, "ready", attempt, -1, NULL, "the barrier %s was passed",
-			s->barrier);
+		supervisor_event(r->sv, "ready", -1, NULL, "the barrier %s was passed", s->barrier);
 	else if (s->port)
-		events_add(events, "ready", attempt, -1, NULL, "port %d is open", s->port);
+		supervisor_event(r->sv, "ready", -1, NULL, "port %d is open", s->port);
 	else if (s->file)
-		events_add(events, "ready", attempt, -1, NULL, "%s was written", s->file);
+		supervisor_event(r->sv, "ready", -1, NULL, "%s was written", s->file);
 	else
-		events_add(events, "ready", attempt, -1, NULL, "all workers have said so");
+		supervisor_event(r->sv, "ready", -1, NULL, "all workers have said so");
 }
 
 /* Does not wait for workers that an operator has stopped. */
@@ -130,7 +127,7 @@ static void ready_begin(struct supervisor *sv)
 	if (s->port)
 		ready_port_find_sockets(s->port, &r->others);
 	if (r->others.n)
-		events_add(supervisor_events(sv), "port-taken", supervisor_attempt(sv), -1, NULL,
+		supervisor_event(sv, "port-taken", -1, NULL,
 			"another program listens at port %d: the job is not ready before its own "
 			"does",
 			s->port);

@@ -140,9 +140,8 @@ static void binding_report(struct resources *x)
 		json_decref(list);
 		return;
 	}
-	log_info("CPUs of workers (%s): %.400s", how, text);
-	events_add(supervisor_events(x->sv), "bound", supervisor_attempt(x->sv), -1,
-		json_pack("{s:o}", "workers", list), "CPUs of workers (%s): %.400s", how, text);
+	supervisor_report(x->sv, LOG_INFO, "bound", -1, json_pack("{s:o}", "workers", list),
+		"CPUs of workers (%s): %.400s", how, text);
 	free(b->text);
 	b->text = TAKE_PTR(text);
 }

@@ -101,8 +101,7 @@ static void gate_fail(struct gate *g, const char *fault)
 		over ? "after so many failures this host cools down for"
 		     : "the program runs again in",
 		text);
-	log_warning("%s", g->why.text);
-	events_add(supervisor_events(g->sv), "unhealthy", supervisor_attempt(g->sv), -1,
+	supervisor_report(g->sv, LOG_WARNING, "unhealthy", -1,
 		json_pack("{s:b, s:I}", "cooldown", over, "next_try_us", (json_int_t)next_us), "%s",
 		g->why.text);
 	supervisor_show_wait(g->sv, g->why.text, next_us);

@@ -183,9 +183,8 @@ static void gpu_wait_end(struct gpu_wait *g, const char *fault)
 
 	gpu_wait_cancel(g);
 	if (*fault && g->did_read) {
-		log_warning("the next attempt begins though %s", fault);
-		events_add(supervisor_events(g->sv), "gpus-not-free", supervisor_attempt(g->sv), -1,
-			NULL, "the next attempt begins though %s", fault);
+		supervisor_report(g->sv, LOG_WARNING, "gpus-not-free", -1, NULL,
+			"the next attempt begins though %s", fault);
 	} else if (*fault) {
 		gpu_wait_unwatched(g, fault);
 	}

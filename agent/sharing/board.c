@@ -112,14 +112,12 @@ static int board_make_again(struct sharing *sh)
 /* Logs it once: a worker may do it again and again. */
 static void report_damage(struct sharing *sh, int r)
 {
-	struct supervisor *sv = sh->sv;
 	const char *again = r < 0 ? strerror(-r) : "it was made again";
 
 	if (sh->board_damaged)
 		return;
 	sh->board_damaged = true;
-	log_warning("%s: a worker has cut it short: %s", sh->board_file_path, again);
-	events_add(supervisor_events(sv), "board-damaged", supervisor_attempt(sv), -1, NULL,
+	supervisor_report(sh->sv, LOG_WARNING, "board-damaged", -1, NULL,
 		"a worker has cut the board short: %s", again);
 }
 

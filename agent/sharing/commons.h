@@ -43,7 +43,7 @@ struct commons_state {
 #define COMMONS_RESTART "restart" /* kills it, and starts it again alone */
 #define COMMONS_FAIL "fail"	  /* stops it, and counts it as failed */
 #define COMMONS_SIGNAL "signal"	  /* sends it preemption.signal */
-#define COMMONS_SAVE "save"	  /* saves its state: stacks and last lines */
+#define COMMONS_DUMP "dump"	  /* dumps it: stacks and last lines */
 
 /* Knows the workers of the group and their hosts. */
 struct commons_owner {

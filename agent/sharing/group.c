@@ -210,7 +210,7 @@ static void group_event(void *arg, const char *event, int rank, json_t *data, co
 {
 	const struct sharing_group *g = arg;
 
-	sharing_event(g->sv, g->attempt, event, rank, data, text);
+	events_add(supervisor_events(g->sv), event, g->attempt, rank, data, "%s", text);
 }
 
 static struct commons_state group_state(void *arg)

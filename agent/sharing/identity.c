@@ -213,9 +213,7 @@ static int refuse_stale(struct sharing *sh, struct varlink_call *call, int slot,
 
 	if (s->stale_logged != token) {
 		s->stale_logged = token;
-		log_warning("%s: pid %d belongs to an earlier process of it and is refused", name,
-			(int)pid);
-		events_add(supervisor_events(sh->sv), "stale-worker", supervisor_attempt(sh->sv),
+		supervisor_report(sh->sv, LOG_WARNING, "stale-worker",
 			sh->commons->slots[slot].rank, NULL,
 			"%s: pid %d belongs to an earlier process of it and is refused", name,
 			(int)pid);

@@ -102,9 +102,6 @@ struct sharing *sharing_of(const struct supervisor *sv);
 struct commons *sharing_commons(const struct supervisor *sv);
 /* Gives all workers their slots, so that they can be named. */
 void sharing_give_slots(struct sharing *sh);
-/* Writes an event of the run, where it has events; takes data. */
-void sharing_event(struct supervisor *sv, int attempt, const char *event, int rank, json_t *data,
-	const char *text);
 /* The options that a server of io.elasticd.Worker has, of this host's workers or of all hosts'; the
  * supervisor is the arg of its callbacks. more: has room for SHARING_INTERFACES, borrowed. */
 void sharing_server_options(struct supervisor *sv, const struct varlink_method *methods,

@@ -116,20 +116,11 @@ static void own_decide(void *arg)
 	supervisor_changed(sv);
 }
 
-void sharing_event(struct supervisor *sv, int attempt, const char *event, int rank, json_t *data,
-	const char *text)
-{
-	if (supervisor_events(sv))
-		events_add(supervisor_events(sv), event, attempt, rank, data, "%s", text);
-	else
-		json_decref(data);
-}
-
 static void own_event(void *arg, const char *event, int rank, json_t *data, const char *text)
 {
 	struct supervisor *sv = ((struct sharing *)arg)->sv;
 
-	sharing_event(sv, supervisor_attempt(sv), event, rank, data, text);
+	supervisor_event(sv, event, rank, data, "%s", text);
 }
 
 static void own_barrier_passed(void *arg)

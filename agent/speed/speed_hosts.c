@@ -125,9 +125,8 @@ void speed_hosts_straggler(struct supervisor *sv, const json_t *p)
 		snprintf(s->slow_text, sizeof(s->slow_text), "%s", over ? "" : text);
 	hosts_set_straggler(
 		sp, name, over ? NULL : json_sprintf("%s of host %s %s", name, host, text));
-	log_msg(over ? LOG_NOTICE : LOG_WARNING, "%s of host %s %s", name, host, text);
-	events_add(supervisor_events(sv), over ? "straggler-over" : "straggler",
-		supervisor_attempt(sv), rank,
+	supervisor_report(sv, over ? LOG_NOTICE : LOG_WARNING,
+		over ? "straggler-over" : "straggler", rank,
 		json_pack("{s:s, s:I, s:s}", "worker", name, "percent",
 			(json_int_t)json_get_int(p, "percent", 0), "host", host),
 		"%s of host %s %s", name, host, text);

@@ -60,10 +60,8 @@ static void watch_follow(struct speed *sp, const struct worker *w, struct speed_
 		logs_worker_path(supervisor_logs(sv), w->local_rank, 1) };
 
 	if (!logs[0] && !logs[1]) {
-		log_warning("%s has no log files: speed.pattern has no effect", worker_name(w));
-		events_add(supervisor_events(sv), "log-not-watched", supervisor_attempt(sv),
-			w->rank, NULL, "%s has no log files: speed.pattern has no effect",
-			worker_name(w));
+		supervisor_report(sv, LOG_WARNING, "log-not-watched", w->rank, NULL,
+			"%s has no log files: speed.pattern has no effect", worker_name(w));
 		return;
 	}
 	s->progress = malloc(sizeof(*s->progress));
@@ -128,9 +126,8 @@ static void watch_report(
 	json_t *data =
 		json_pack("{s:s, s:i}", "worker", worker_name(w), "percent", p->straggler.percent);
 
-	log_msg(p->straggler.slow ? LOG_WARNING : LOG_NOTICE, "%s %s", worker_name(w), text);
-	events_add(supervisor_events(sp->sv), event, supervisor_attempt(sp->sv), w->rank, data,
-		"%s %s", worker_name(w), text);
+	supervisor_report(sp->sv, p->straggler.slow ? LOG_WARNING : LOG_NOTICE, event, w->rank,
+		data, "%s %s", worker_name(w), text);
 }
 
 static void watch_name_stragglers(struct speed *sp, struct watch_role *r, bool together)

@@ -306,8 +306,7 @@ void supervisor_worker_error(
 	w->app_error = text;
 	if (!w->blame_us)
 		w->blame_us = (int64_t)loop_real_us();
-	log_warning("%s reported an error: %.300s", worker_name(w), text);
-	events_add(sv->events, "worker-error", sv->attempt, w->rank,
+	supervisor_report(sv, LOG_WARNING, "worker-error", w->rank,
 		json_pack("{s:s, s:s}", "worker", worker_name(w), "code", code ? code : ""),
 		"%s reported an error: %.400s", worker_name(w), text);
 	supervisor_changed(sv);

@@ -49,7 +49,7 @@ void end_run_decide(struct supervisor *sv, const struct spec_restart *policy,
 	sv->reason_logged = sv->decision.restart || worker_list_alive(sv);
 	if (sv->reason_logged) /* else the verdict's message, which follows at once, has it */
 		log_notice("%s", sv->reason);
-	events_add(sv->events, sv->decision.restart ? "restart" : "no-restart", sv->attempt, -1,
+	supervisor_event(sv, sv->decision.restart ? "restart" : "no-restart", -1,
 		json_pack("{s:s, s:b, s:I}", "cause", restart_cause_name(fault->cause), "counted",
 			sv->decision.counted, "delay_ms", (json_int_t)sv->decision.delay_ms),
 		"%s", sv->reason);
@@ -360,8 +360,8 @@ void end_run_finish(struct supervisor *sv)
 		sv->reason_logged ? "" : ": ", sv->reason_logged ? "" : sv->end.message);
 	/* The agent before this one may have been lost right after this event. */
 	if (strcmp(json_get_string(sv->past_verdict, "result", ""), sv->end.result) != 0)
-		events_add(sv->events, "ended", sv->attempt, -1, job_json_verdict(sv), "%s: %s",
-			sv->end.result, sv->end.message);
+		supervisor_event(sv, "ended", -1, job_json_verdict(sv), "%s: %s", sv->end.result,
+			sv->end.message);
 	FEATURES_CALL(sv, job_ended, sv);
 	if (logs_run_dir(sv->logs) && log_fs_usage(logs_run_dir(sv->logs), &sv->log_bytes) < 0)
 		log_debug("cannot measure the size of the logs");

@@ -400,9 +400,8 @@ void launch_group(struct supervisor *sv)
 		launch_give_up(sv, failed);
 		return;
 	}
-	events_add(sv->events, "started", sv->attempt, -1, launch_ranks(sv),
-		"%d worker%s, MASTER_PORT %d", sv->n_workers, sv->n_workers == 1 ? "" : "s",
-		sv->master_port);
+	supervisor_event(sv, "started", -1, launch_ranks(sv), "%d worker%s, MASTER_PORT %d",
+		sv->n_workers, sv->n_workers == 1 ? "" : "s", sv->master_port);
 	if (!delayed)
 		supervisor_post(sv, GROUP_EV_STARTED);
 }

@@ -67,7 +67,7 @@ static void oom_worker_killed(
 	snprintf(note, sizeof(note), ", killed by the kernel: %s", why);
 	worker_note_exit(w, note);
 	w->exit.out_of_memory = true;
-	events_add(sv->events, "out-of-memory", sv->attempt, w->rank, oom_json(s, w->pid),
+	supervisor_event(sv, "out-of-memory", w->rank, oom_json(s, w->pid),
 		"%s (pid %d): killed by the kernel: %s", worker_name(w), (int)w->pid, why);
 }
 
@@ -82,8 +82,8 @@ static void oom_process_killed(
 	snprintf(note, sizeof(note), ", after %s", text);
 	oom_explained(sv->oom, s->kills);
 	worker_note_exit(w, note);
-	events_add(sv->events, "out-of-memory", sv->attempt, w->rank, oom_json(s, 0), "%s: %s",
-		worker_name(w), text);
+	supervisor_event(
+		sv, "out-of-memory", w->rank, oom_json(s, 0), "%s: %s", worker_name(w), text);
 }
 
 void supervisor_note_oom(struct supervisor *sv, struct worker *w)

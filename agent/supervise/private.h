@@ -157,11 +157,6 @@ struct supervisor {
 	struct record *record;
 };
 
-/* Logs a text at level, and adds it as an event of the present attempt. rank: -1: of no worker.
- * data is taken, may be NULL. */
-void supervisor_report(struct supervisor *sv, int level, const char *event, int rank, json_t *data,
-	const char *fmt, ...) __attribute__((format(printf, 6, 7)));
-
 /* Sets the job's limits on its cgroup; logs which of them are not enforced. */
 void supervisor_limit(struct supervisor *sv);
 

@@ -35,9 +35,7 @@ struct record {
 static void record_wrote(struct supervisor *sv, const char *path, int r)
 {
 	if (r < 0 && !sv->record->failing)
-		log_warning("%s: %s", path, safe_open_text(r));
-	if (r < 0 && !sv->record->failing && sv->events)
-		events_add(sv->events, "record-failed", sv->attempt, -1, NULL, "%s: %s", path,
+		supervisor_report(sv, LOG_WARNING, "record-failed", -1, NULL, "%s: %s", path,
 			safe_open_text(r));
 	sv->record->failing = r < 0;
 }

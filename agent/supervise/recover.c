@@ -140,7 +140,7 @@ void recover_begin(struct supervisor *sv)
 	if (sv->past_verdict && recover_to_end(sv))
 		return;
 	if (sv->attempt >= 0 || sv->past_state)
-		events_add(sv->events, "agent-lost", sv->attempt, -1, NULL,
+		supervisor_event(sv, "agent-lost", -1, NULL,
 			"the agent of this run had died%s%s; its workers were ended with it",
 			why ? ": " : "", why ? why : "");
 	if (recover_to_end(sv))

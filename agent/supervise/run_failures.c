@@ -56,9 +56,8 @@ static void run_failures_report(struct supervisor *sv, struct failure *f, json_t
 	if (w->failure_reported)
 		return;
 	f->worker->failure_reported = w->exit.ended;
-	events_add(sv->events, "worker-failed", sv->attempt, w->rank, json_incref(j), "%s%s: %s",
-		worker_name(w), f->collateral ? " (collateral)" : "",
-		json_get_string(j, "message", ""));
+	supervisor_event(sv, "worker-failed", w->rank, json_incref(j), "%s%s: %s", worker_name(w),
+		f->collateral ? " (collateral)" : "", json_get_string(j, "message", ""));
 	if (f->problem && w->error_file)
 		supervisor_report(sv, LOG_WARNING, "error-file", w->rank, NULL, "%s: %s",
 			w->error_file, f->problem);
@@ -289,7 +288,7 @@ void run_failures_keep_restarted(struct supervisor *sv, struct worker *w)
 		return;
 	j = run_failures_json(sv, f.items, true);
 	json_put(j, "made_good", json_true());
-	events_add(sv->events, "worker-failed-once", sv->attempt, w->rank, json_incref(j), "%s: %s",
+	supervisor_event(sv, "worker-failed-once", w->rank, json_incref(j), "%s: %s",
 		worker_name(w), json_get_string(j, "message", ""));
 	failures_fini(&f);
 	list = run_failures_list_of(sv, sv->attempt);
@@ -314,7 +313,7 @@ static void run_failures_cause_found(struct supervisor *sv)
 	why_correct(sv, text);
 	log_notice("the root cause is another one: %s", text);
 	sv->reason_logged = true;
-	events_add(sv->events, "root-cause", sv->attempt, -1, NULL, "%s", text);
+	supervisor_event(sv, "root-cause", -1, NULL, "%s", text);
 }
 
 void run_failures_attempt_over(struct supervisor *sv)

@@ -71,9 +71,8 @@ static void signals_on_signal(int signo, void *arg)
 	} else if (signals_forwarded(sv, signo)) {
 		int n = signal_workers(sv, NULL, signo, sv->spec->stop.whom, NULL);
 
-		events_add(sv->events, "forwarded", sv->attempt, -1, NULL,
-			"%s handed on to %d worker%s", signals_name(signo, name), n,
-			n == 1 ? "" : "s");
+		supervisor_event(sv, "forwarded", -1, NULL, "%s handed on to %d worker%s",
+			signals_name(signo, name), n, n == 1 ? "" : "s");
 	} else {
 		log_info("%s is ignored: stop.forward does not name it", signals_name(signo, name));
 	}

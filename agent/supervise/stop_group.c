@@ -111,12 +111,10 @@ static void stop_kill_late(struct supervisor *sv)
 {
 	int alive = worker_list_alive(sv);
 
-	if (alive) {
-		log_warning("%d of %d workers are still there: SIGKILL", alive, sv->n_workers);
-		events_add(sv->events, "killed", sv->attempt, -1, NULL,
+	if (alive)
+		supervisor_report(sv, LOG_WARNING, "killed", -1, NULL,
 			"SIGKILL for %d worker%s that did not end in time", alive,
 			alive == 1 ? "" : "s");
-	}
 	stop_kill_all(sv);
 }
 
@@ -169,7 +167,7 @@ static void stop_clean(struct supervisor *sv)
 	int n = tree_signal(&e, sv->stop_signal);
 
 	if (n > 0)
-		events_add(sv->events, "leftovers", sv->attempt, -1, NULL,
+		supervisor_event(sv, "leftovers", -1, NULL,
 			"%d processes that workers had started outlived them", n);
 }
 

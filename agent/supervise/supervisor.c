@@ -17,6 +17,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+enum { SUPERVISOR_TEXT = 2048 };
+
 static void supervisor_drain(void *arg);
 
 static const struct supervisor_processes supervisor_system_processes = {
@@ -38,17 +40,32 @@ void supervisor_set_reason(struct supervisor *sv, const char *fmt, ...)
 	snprintf(sv->reason, sizeof(sv->reason), "%s", text);
 }
 
+void supervisor_event(
+	struct supervisor *sv, const char *event, int rank, json_t *data, const char *fmt, ...)
+{
+	char text[SUPERVISOR_TEXT];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (sv->events)
+		events_add(sv->events, event, sv->attempt, rank, data, "%s", text);
+	else
+		json_decref(data);
+}
+
 void supervisor_report(struct supervisor *sv, int level, const char *event, int rank, json_t *data,
 	const char *fmt, ...)
 {
-	char text[2048];
+	char text[SUPERVISOR_TEXT];
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	log_msg(level, "%s", text);
-	events_add(sv->events, event, sv->attempt, rank, data, "%s", text);
+	supervisor_event(sv, event, rank, data, "%s", text);
 }
 
 void supervisor_changed(struct supervisor *sv)
@@ -76,8 +93,7 @@ static void supervisor_arm_backoff(struct supervisor *sv)
 
 	sv->next_try_us = (int64_t)(loop_real_us() + delay * 1000);
 	loop_timer_arm(sv->backoff_timer, delay);
-	events_add(sv->events, "backoff", sv->attempt, -1, NULL, "next attempt in %.3f s",
-		(double)delay / 1000);
+	supervisor_event(sv, "backoff", -1, NULL, "next attempt in %.3f s", (double)delay / 1000);
 }
 
 /* The data of a "state" event, from which the next agent can continue if this one is lost. */
@@ -149,9 +165,9 @@ static void supervisor_step(struct supervisor *sv, enum group_event event)
 		log_info("group: %s -> %s (%s)%s%s", group_state_name(before.state),
 			group_state_name(sv->group.state), group_event_name(event),
 			sv->reason[0] ? ": " : "", sv->reason);
-		events_add(sv->events, "state", sv->attempt, -1,
-			supervisor_step_json(sv, before.state, event), "%s%s%s",
-			group_state_name(sv->group.state), sv->reason[0] ? ": " : "", sv->reason);
+		supervisor_event(sv, "state", -1, supervisor_step_json(sv, before.state, event),
+			"%s%s%s", group_state_name(sv->group.state), sv->reason[0] ? ": " : "",
+			sv->reason);
 	}
 	FEATURES_CALL(sv, group_changed, sv);
 	supervisor_act(sv, actions);
@@ -424,10 +440,8 @@ void supervisor_limit(struct supervisor *sv)
 {
 	struct error err = { 0 };
 
-	if (cgroup_limit(sv->cgroup, &sv->spec->resources, sv->opt.listen_fd >= 0, &err) < 0) {
-		log_warning("%s", err.text);
-		events_add(sv->events, "limit-not-enforced", -1, -1, NULL, "%s", err.text);
-	}
+	if (cgroup_limit(sv->cgroup, &sv->spec->resources, sv->opt.listen_fd >= 0, &err) < 0)
+		supervisor_report(sv, LOG_WARNING, "limit-not-enforced", -1, NULL, "%s", err.text);
 }
 
 void supervisor_start(struct supervisor *sv)

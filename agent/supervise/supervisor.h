@@ -76,7 +76,15 @@ const struct supervisor_options *supervisor_options(const struct supervisor *sv)
 struct logs *supervisor_logs(const struct supervisor *sv);
 /* The run's record, or where it has none its log directory; NULL: neither. */
 const char *supervisor_dir(const struct supervisor *sv);
+/* NULL: a private agent, which has none. */
 struct events *supervisor_events(const struct supervisor *sv);
+/* Adds an event of the present attempt, where there are events. rank: -1: of no worker. data is
+ * taken, may be NULL. */
+void supervisor_event(struct supervisor *sv, const char *event, int rank, json_t *data,
+	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+/* The same, and logs its text at level. */
+void supervisor_report(struct supervisor *sv, int level, const char *event, int rank, json_t *data,
+	const char *fmt, ...) __attribute__((format(printf, 6, 7)));
 const struct group *supervisor_group(const struct supervisor *sv);
 /* A list that ends with NULL, or NULL. */
 const struct feature *const *supervisor_features(const struct supervisor *sv);

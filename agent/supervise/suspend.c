@@ -2,7 +2,6 @@
 #include "agent/process/guard.h"
 #include "agent/process/process_tree.h"
 #include "agent/supervise/private.h"
-#include "common/base/log.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -28,7 +27,7 @@ void suspend_job(struct supervisor *sv)
 	sigset_t wanted;
 
 	supervisor_settle(sv);
-	events_add(sv->events, "suspended", sv->attempt, -1, NULL, "the job stands still");
+	supervisor_event(sv, "suspended", -1, NULL, "the job stands still");
 	sigemptyset(&wanted);
 	sigaddset(&wanted, SIGCONT);
 	sigaddset(&wanted, GUARD_DIED_SIGNAL);
@@ -39,7 +38,7 @@ void suspend_job(struct supervisor *sv)
 	stood = loop_now_ms() - before;
 	loop_stood_still(stood);
 	(void)tree_signal(NULL, SIGCONT);
-	events_add(sv->events, "resumed", sv->attempt, -1, NULL, "the job goes on after %.3f s",
-		(double)stood / 1000);
+	supervisor_event(
+		sv, "resumed", -1, NULL, "the job goes on after %.3f s", (double)stood / 1000);
 	supervisor_changed(sv);
 }

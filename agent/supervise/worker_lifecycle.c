@@ -139,8 +139,7 @@ static void lifecycle_kill(struct supervisor *sv, struct worker *w)
 
 static void lifecycle_kill_late(struct supervisor *sv, struct worker *w)
 {
-	log_warning("%s did not end in time: SIGKILL", worker_name(w));
-	events_add(sv->events, "killed", sv->attempt, w->rank, NULL,
+	supervisor_report(sv, LOG_WARNING, "killed", w->rank, NULL,
 		"%s did not end in time and gets SIGKILL", worker_name(w));
 	lifecycle_kill(sv, w);
 }
@@ -170,7 +169,7 @@ static void lifecycle_clean(struct supervisor *sv, struct worker *w)
 {
 	lifecycle_signal_orphans(sv, w, sv->spec->stop.signal);
 	if (lifecycle_state(w) == STOP_CLEANING)
-		events_add(sv->events, "leftovers", sv->attempt, w->rank, NULL,
+		supervisor_event(sv, "leftovers", w->rank, NULL,
 			"processes that %s had started outlived it", worker_name(w));
 }
 
@@ -178,8 +177,8 @@ static void lifecycle_clean(struct supervisor *sv, struct worker *w)
 static void lifecycle_finish(struct supervisor *sv, struct worker *w)
 {
 	if (w->on_purpose && w->state == WORKER_STOPPED)
-		events_add(sv->events, "worker-stopped", sv->attempt, w->rank, worker_json(w),
-			"%s was stopped", worker_name(w));
+		supervisor_event(sv, "worker-stopped", w->rank, worker_json(w), "%s was stopped",
+			worker_name(w));
 }
 
 static void lifecycle_abandon(struct supervisor *sv, struct worker *w)
@@ -303,8 +302,8 @@ static int lifecycle_launch(struct supervisor *sv, struct worker *w)
 		w->restarts++;
 	r = launch_worker(sv, w);
 	if (!r)
-		events_add(sv->events, again ? "worker-restarted" : "worker-started", sv->attempt,
-			w->rank, worker_json(w), "%s was started%s, pid %d", worker_name(w),
+		supervisor_event(sv, again ? "worker-restarted" : "worker-started", w->rank,
+			worker_json(w), "%s was started%s, pid %d", worker_name(w),
 			again ? " again" : "", (int)w->pid);
 	lifecycle_rearm(sv);
 	return r;

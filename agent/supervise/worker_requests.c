@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/supervise/feature.h"
 #include "agent/supervise/private.h"
-#include "common/base/log.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -97,7 +96,7 @@ static bool request_stop_worker(
 	if (!active && !again)
 		return false;
 	w->on_purpose = active;
-	events_add(sv->events, "worker-stopping", sv->attempt, w->rank, NULL, "%s is %s on request",
+	supervisor_event(sv, "worker-stopping", w->rank, NULL, "%s is %s on request",
 		worker_name(w), again ? "started again" : "stopped");
 	FEATURES_CALL(sv, worker_stopping, sv, w, "stopped on request");
 	if (worker_alive(w)) {
@@ -265,7 +264,7 @@ int request_start(struct supervisor *sv, const struct request_start_args *what, 
 	if (r < 0)
 		return r;
 	if (added)
-		events_add(sv->events, "worker-added", sv->attempt, w->rank, worker_json(w),
+		supervisor_event(sv, "worker-added", w->rank, worker_json(w),
 			"%s was added as rank %d", worker_name(w), w->rank);
 	w->on_purpose = false;
 	w->end_handled = true; /* how it ended before no longer counts */

@@ -31,7 +31,7 @@ struct dump_worker {
 	json_t *tail;	 /* last lines of its output: strings */
 };
 
-/* Called when all workers are saved, or the time is over. dirs: a directory for each worker, in
+/* Called when all workers are dumped, or the time is over. dirs: a directory for each worker, in
  * order; NULL where none could be made. */
 typedef void (*dump_done_fn)(void *arg, char *const *dirs, size_t n);
 
@@ -39,7 +39,7 @@ _must_check_ int dumps_new(struct loop *loop, struct dumps **ret);
 /* Kills the running children, and calls back for each dump with what it has so far. */
 struct dumps *dumps_free(struct dumps *h);
 
-/* Saves n workers in one child; fn is called once, later. timeout_ms bounds all of it, including
+/* Dumps n workers in one child; fn is called once, later. timeout_ms bounds all of it, including
  * the wait for another dump. */
 _must_check_ int dumps_begin(struct dumps *h, const struct dump_worker *workers, size_t n,
 	uint64_t timeout_ms, dump_done_fn fn, void *arg, struct error *err);

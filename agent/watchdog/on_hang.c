@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Saves workers that hang, on this host and, in a group, on the others; ends the failed ones once
- * all of them are saved. watchdog_dump() also serves the operator's Dump call.
+ * Dumps workers that hang, on this host and, in a group, on the others; ends the failed ones once
+ * all of them are dumped. watchdog_dump() also serves the operator's Dump call.
  */
 #include "agent/watchdog/private.h"
 #include "common/base/log.h"
@@ -151,10 +151,9 @@ static void watchdog_group_dumped(void *arg, char *const *dirs, size_t n)
 		return;
 	for (size_t i = 0; i < n; i++)
 		if (dirs[i]) {
-			log_notice("saved the hanging worker in %s%s", dirs[i],
+			supervisor_report(sv, LOG_NOTICE, "dumped", -1, NULL,
+				"dumped the hanging worker into %s%s", dirs[i],
 				n > 1 ? ", others beside it" : "");
-			events_add(supervisor_events(sv), "dumped", supervisor_attempt(sv), -1,
-				NULL, "saved in %s%s", dirs[i], n > 1 ? ", others beside it" : "");
 			break;
 		}
 	wd->dumping = false;
@@ -214,7 +213,7 @@ void watchdog_hosts_dump(struct supervisor *sv, int64_t number, const char *why)
 		watchdog_dump(sv, places, n, why,
 			(uint64_t)supervisor_spec(sv)->heartbeat.dump_timeout_ms, host_dumped, d,
 			&err) == 0) {
-		log_notice("the workers of this host are saved: %s", why);
+		log_notice("the workers of this host are being dumped: %s", why);
 		return;
 	}
 	free(d);
@@ -246,6 +245,6 @@ void watchdog_dump_group(struct watchdog *wd)
 				 wd, &err) == 0)
 		wd->dumping = true;
 	else if (limit > 0)
-		log_warning("cannot save the hanging workers: %s", err.text);
+		log_warning("cannot dump the hanging workers: %s", err.text);
 	watchdog_act(wd);
 }

@@ -7,13 +7,13 @@
 #include "agent/watchdog/progress.h"
 #include "agent/watchdog/watchdog.h"
 
-enum { WATCHDOG_DUMP_WORKERS = 64 }; /* saved at once */
+enum { WATCHDOG_DUMP_WORKERS = 64 }; /* dumped at once */
 
 /* The checks of the process in one slot. */
 struct worker_watch {
 	uint64_t token; /* of this process */
 	bool on;
-	bool failing;	/* it has failed; it ends once it is saved */
+	bool failing;	/* it has failed; it ends once it is dumped */
 	uint64_t found; /* position among the failures, in the order in which they were found */
 	char why[sizeof(((struct worker *)0)->blame)];
 	struct spec_heartbeat spec; /* the checks that this worker can show */

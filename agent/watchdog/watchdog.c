@@ -14,7 +14,7 @@
 /*
  * One timer for all workers, armed only while something is checked. A check samples the board and
  * the other signs of each running worker and asks heartbeat.h. A failed worker is declared failed
- * at once, since the first failure counts as the cause, but it is saved before it is ended
+ * at once, since the first failure counts as the cause, but it is dumped before it is ended
  * (on_hang.c), together with the rest of the group: the worker that stands still is seldom the one
  * at fault. While a dump runs nothing is checked: its debuggers stop workers, and other workers may
  * wait for those.
@@ -106,16 +106,12 @@ static void watch_report(
 {
 	json_t *data = NULL;
 
-	if (v->finding == HEARTBEAT_BACK)
-		log_notice("%s: %s", worker_name(w), v->text);
-	else
-		log_warning("%s: %s", worker_name(w), v->text);
 	/* silent_ms counts as time in which the group stood still (agent/speed/goodput.c). A worker
 	 * that restarts alone holds up no other. */
 	if (watch_failed(v->finding) && !spec_scope_worker(supervisor_spec(sv), w->role))
 		data = json_pack("{s:I}", "silent_ms", (json_int_t)v->silent_ms);
-	events_add(supervisor_events(sv), watch_event(v->finding), supervisor_attempt(sv), w->rank,
-		data, "%s: %s", worker_name(w), v->text);
+	supervisor_report(sv, v->finding == HEARTBEAT_BACK ? LOG_NOTICE : LOG_WARNING,
+		watch_event(v->finding), w->rank, data, "%s: %s", worker_name(w), v->text);
 }
 
 static void watchdog_arm(struct watchdog *wd)
@@ -196,14 +192,9 @@ static void watchdog_check(void *arg)
 
 static void watch_report_no_logs(struct supervisor *sv, const struct worker *w)
 {
-	char text[256];
-
-	snprintf(text, sizeof(text),
+	supervisor_report(sv, LOG_WARNING, "log-not-watched", w->rank, NULL,
 		"%s has no log files: heartbeat.log_timeout and log_pattern_timeout have no effect",
 		worker_name(w));
-	log_warning("%s", text);
-	events_add(supervisor_events(sv), "log-not-watched", supervisor_attempt(sv), w->rank, NULL,
-		"%s", text);
 }
 
 /* Sets up the checks that the specification asks for and that are possible for w. */
