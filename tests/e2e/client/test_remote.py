@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 
-from harness import BUILD, descendants, puppet, spec, wait_for, wait_text
+from harness import BUILD, descendants, puppet, spec, wait_for, wait_gone, wait_text
 from managers import LIMIT, import_package, in_thread
 
 SSH = """#!/bin/sh
@@ -145,8 +145,11 @@ def test_python_goes_through_ssh(box, far, elasticd):
             waits = in_thread(lambda: job.wait(LIMIT))
             job.stop(0)
             assert waits().state == "stopped"
+        old = bridges()
         far.restart()
-        assert [j.name for j in m.jobs(ended=True)] == ["p"]  # a new ssh, once the old one has gone
+        for pid in old:
+            wait_gone(pid)
+        assert [j.name for j in m.jobs(ended=True)] == ["p"]  # by a new ssh
 
     async def main():
         async with elasticd.aio.Manager(host="far", socket=far.socket) as m:
