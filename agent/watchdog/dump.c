@@ -24,14 +24,14 @@
 /*
  * One child for each dump, in a session of its own. The agent makes the directories first, so that
  * it can name them; the child fills them. When the time is over the agent kills the session, and
- * the dump is what was written by then. For a worker that another dump's child is saving, this dump
+ * the dump is what was written by then. For a worker that another dump's child writes, this dump
  * waits for that child.
  */
 
 struct dump_part {
 	pid_t pid;	   /* of the worker */
-	bool own;	   /* this dump's child saves it */
-	struct dump *with; /* the other dump that saves it, while its child runs */
+	bool own;	   /* this dump's child writes it */
+	struct dump *with; /* the other dump that writes it, while its child runs */
 };
 
 struct dump {
@@ -153,8 +153,8 @@ static char *dump_make_dir(const char *dir)
 	return NULL;
 }
 
-/* The dump whose child is saving this process, and as which part; or NULL. */
-static struct dump *dump_saving(struct dumps *h, pid_t pid, size_t *ret_part)
+/* The dump whose child writes this process, and as which part; or NULL. */
+static struct dump *dump_writing(struct dumps *h, pid_t pid, size_t *ret_part)
 {
 	struct dump *d;
 
@@ -167,7 +167,7 @@ static struct dump *dump_saving(struct dumps *h, pid_t pid, size_t *ret_part)
 	return NULL;
 }
 
-/* Sets a part's directory: a new one, or that of the dump already saving the worker. */
+/* Sets a part's directory: a new one, or that of the dump that writes the worker already. */
 static int dump_part_init(struct dump *d, size_t i, const struct dump_worker *worker)
 {
 	struct dump_part *p = &d->parts[i];
@@ -176,7 +176,7 @@ static int dump_part_init(struct dump *d, size_t i, const struct dump_worker *wo
 	if (!worker->dir)
 		return 0;
 	p->pid = worker->pid;
-	p->with = dump_saving(d->owner, worker->pid, &k);
+	p->with = dump_writing(d->owner, worker->pid, &k);
 	d->dirs[i] = p->with ? strdup(p->with->dirs[k]) : dump_make_dir(worker->dir);
 	if (!d->dirs[i]) {
 		p->with = NULL;
@@ -210,10 +210,10 @@ static void dump_child(
 	setpriority(PRIO_PROCESS, 0, 10);
 	for (size_t i = 0; i < d->n; i++)
 		if (d->parts[i].own)
-			dump_save_kernel(&workers[i], d->dirs[i]);
+			dump_write_kernel(&workers[i], d->dirs[i]);
 	for (size_t i = 0; i < d->n; i++)
 		if (d->parts[i].own)
-			dump_save_stacks(&workers[i], d->dirs[i], deadline);
+			dump_write_stacks(&workers[i], d->dirs[i], deadline);
 	kill(0, SIGKILL); /* kills itself and everything it started */
 	_exit(0);
 }

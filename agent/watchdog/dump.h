@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * Saves what a person needs to understand a hanging worker, before it is stopped: for each of its
+ * Writes what a person needs to understand a hanging worker, before it is stopped: for each of its
  * processes the kernel's stack and wait channel, status, threads, open files and sockets with their
  * peers; its last lines; and the output of py-spy or gdb where they are installed. Everything goes
  * to attempt_<n>/<rank>/hang/ (a second dump to hang.1/, ...), bounded in time and size. A child of
  * low priority does the work: the agent itself waits for nothing.
  *
  * No process is in two dumps at once, since two debuggers cannot attach to it. When another dump is
- * already saving a worker, this one uses that dump's directory and waits for its end.
+ * already writing a worker, this one uses that dump's directory and waits for its end.
  */
 
 #include "common/base/cleanup.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The Dump call of io.elasticd.Manager: saves the given workers and answers with the directories.
+/* The Dump call of io.elasticd.Manager: dumps the given workers and answers with the directories.
  */
 
 #include "common/varlink/server.h"

@@ -138,7 +138,7 @@ static void stacks_process(
 		*have_gdb = stacks_gdb(dir, pid, limit);
 }
 
-void dump_save_stacks(const struct dump_worker *worker, const char *dir, uint64_t deadline_ms)
+void dump_write_stacks(const struct dump_worker *worker, const char *dir, uint64_t deadline_ms)
 {
 	static bool have_py_spy = true, have_gdb = true;
 	_cleanup_free_ struct proc_stat *procs = NULL;

@@ -18,9 +18,9 @@ enum {
 	DUMP_DIRS_MAX = 1000, /* hang, hang.1 .. hang.999 */
 };
 
-/* Saves what the kernel knows, quickly: why.txt, tail.txt, processes.txt and <pid>.txt in dir. */
-void dump_save_kernel(const struct dump_worker *worker, const char *dir);
+/* Writes what the kernel knows, quickly: why.txt, tail.txt, processes.txt and <pid>.txt in dir. */
+void dump_write_kernel(const struct dump_worker *worker, const char *dir);
 
-/* Saves <pid>.py-spy.txt or <pid>.gdb.txt for each process of the worker, until deadline_ms
+/* Writes <pid>.py-spy.txt or <pid>.gdb.txt for each process of the worker, until deadline_ms
  * (monotonic). */
-void dump_save_stacks(const struct dump_worker *worker, const char *dir, uint64_t deadline_ms);
+void dump_write_stacks(const struct dump_worker *worker, const char *dir, uint64_t deadline_ms);

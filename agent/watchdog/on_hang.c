@@ -170,7 +170,7 @@ void watchdog_hosts_dumped(struct supervisor *sv)
 	watchdog_act(wd);
 }
 
-/* The places of the workers to save: first the failed ones, then the others that run. */
+/* The places of the workers to dump: first the failed ones, then the others that run. */
 static size_t watchdog_places(struct watchdog *wd, int *places)
 {
 	struct supervisor *sv = wd->sv;
