@@ -323,7 +323,7 @@ enum queue_order_what {
 			    if queue_over() has not yet returned the lease, only after that */
 	QUEUE_ORDER_KILL,   /* `worker` goes on with a cancelled task: end it, and start it again */
 	QUEUE_ORDER_EVENT,  /* report `event` with `text`; worker -1: of the group */
-	QUEUE_ORDER_STALL,  /* the same, and save the stacks of the workers that hold leases */
+	QUEUE_ORDER_STALL,  /* the same, and dump the workers that hold leases */
 	QUEUE_ORDER_RECORD, /* write `record` to the journal */
 	QUEUE_ORDER_RECORD_LOST, /* a record was lost for lack of memory: write a new journal */
 	QUEUE_ORDER_STALE, /* the same, at any time: the journal has tasks that need not be kept */
