@@ -377,15 +377,15 @@ def test_the_board_counts_what_was_cancelled(hands):
 # --- what stands still ----------------------------------------------------------------------------
 
 
-def test_tasks_none_of_which_ends_are_said_and_their_workers_saved(hands, daemon):
+def test_tasks_none_of_which_ends_are_reported_and_their_workers_dumped(hands, daemon):
     g = hands(workers(2, queue={"stall": "50ms"}))
     c = g.coordinator()
     c.submit("x")
     g.hand("worker:1").work()
     stall = daemon.wait_event(g.name, "queue-stall")
     assert "50ms" in stall["text"] or "0.05" in stall["text"] or "ended" in stall["text"]
-    saved = daemon.wait_event(g.name, "dumped")["text"]
-    where = pathlib.Path(saved.split(" in ", 1)[1].split(",")[0])
+    dumped = daemon.wait_event(g.name, "dumped")["text"]
+    where = pathlib.Path(dumped.split(" into ", 1)[1].split(",")[0])
     rank = g.task("worker:1")["rank"]
     assert where.parent.name == str(rank)
     assert (where / "why.txt").exists()
