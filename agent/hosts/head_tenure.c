@@ -134,7 +134,7 @@ bool head_may_admit(const struct head *h)
 	const struct lead *l = h->hosts->lead;
 
 	/* As long as etcd does not learn of a round, none with more hosts can begin. */
-	return !l || (l->loaded && lead_confirmed(l) && !l->record && !l->writing);
+	return !l || (lead_keys_are_loaded(l) && lead_confirmed(l) && !l->record && !l->writing);
 }
 
 /* A host whose Join waits; NULL: none does. */

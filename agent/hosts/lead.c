@@ -187,7 +187,8 @@ int lead_look_send(struct lead *l, etcd_fn fn)
 
 static void lead_look(struct lead *l)
 {
-	if (l->call || l->withdrawing || l->state == LEAD_CLAIMING || l->state == LEAD_LEADING)
+	if (l->call || l->leaving == LEAD_WITHDRAWS || l->state == LEAD_CLAIMING ||
+		l->state == LEAD_LEADING)
 		return; /* l->call is theirs */
 	loop_timer_disarm(l->retry);
 	if (lead_look_send(l, look_answered) < 0)
@@ -470,7 +471,7 @@ void lead_begin(struct lead *l)
 	lead_look(l);
 }
 
-static int lead_timers(struct lead *l)
+static int lead_parts_new(struct lead *l)
 {
 	struct loop *loop = supervisor_loop(l->hosts->sv);
 	int r = loop_timer_new(loop, lead_on_retry, l, &l->retry);
@@ -478,7 +479,9 @@ static int lead_timers(struct lead *l)
 	if (r == 0)
 		r = loop_timer_new(loop, lead_on_turn, l, &l->turn);
 	if (r == 0)
-		r = lead_reach_timers(l);
+		r = lead_reach_new(l);
+	if (r == 0)
+		r = lead_keys_new(l);
 	return r == 0 ? lead_keep_timers(l) : r;
 }
 
@@ -493,8 +496,7 @@ int lead_new(struct hosts *h, struct lead **ret, struct error *err)
 	r = etcd_new_from_spec(supervisor_loop(h->sv), &h->spec->rendezvous, &l->etcd, err);
 	if (r < 0)
 		return r;
-	l->dirty = json_object();
-	if (!l->dirty || lead_make_keys(l) < 0 || lead_timers(l) < 0)
+	if (lead_make_keys(l) < 0 || lead_parts_new(l) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
 	*ret = TAKE_PTR(l);
 	return 0;
@@ -506,18 +508,18 @@ struct lead *lead_free(struct lead *l)
 		return NULL;
 	loop_cancel(supervisor_loop(l->hosts->sv), lead_step_down_now, l);
 	lead_keep_free(l);
+	lead_keys_free(l);
+	lead_reach_free(l);
 	head_free(l->candidate);
 	link_resolve_free(l->resolve);
 	etcd_watch_free(l->watch);
 	etcd_free(l->etcd);
 	loop_timer_free(l->retry);
 	loop_timer_free(l->turn);
-	loop_timer_free(l->note_timer);
 	for (int i = 0; i < LEAD_N_NAMES; i++)
 		free(l->keys[i]);
 	for (int i = 0; i < LEAD_N_KEYS; i++)
 		lead_entry_fini(&l->seen[i]);
-	json_decref(l->dirty);
 	explicit_bzero(l->secret, sizeof(l->secret));
 	free(l);
 	return NULL;

@@ -38,9 +38,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct keys_batch;
-struct store_op;
-struct store_watch;
+struct lead_keys;
+struct lead_reach;
 
 enum lead_key {
 	LEAD_KEY,
@@ -88,11 +87,8 @@ struct lead {
 	bool reported_claim;	  /* a claim of this host met it */
 	char follows[HOSTS_ID];	  /* the agent that leads, as far as this host knows */
 	uint64_t yields_ms;	  /* this host does not want to lead until then */
-
-	/* The note of this host that it does not reach the one that leads. */
-	int64_t note_lease; /* 0: there is none */
-	struct etcd_call *note_call;
-	struct loop_timer *note_timer; /* until it writes the note */
+	struct lead_reach *reach;
+	struct lead_keys *persistent; /* keys of workers */
 
 	/* A claim under way. */
 	struct link_resolve *resolve;
@@ -131,25 +127,17 @@ struct lead {
 	bool rewrites_all;	    /* etcd has lost one of these, too */
 	bool granted;		    /* group_lease is a new one */
 
-	/* Persistent keys of workers. */
-	struct store_watch *changes;
-	struct store_op *reading;
-	struct keys_batch *batch; /* being read, or on its way to etcd */
-	json_t *dirty;		  /* an object: keys whose values etcd does not have yet */
-	bool loaded;		  /* the store has the keys of the head before */
-	bool refill;		  /* etcd has lost all keys before they were loaded */
-	int loading;		  /* how many the store is putting, and one more; 0: none */
-	char *load_from;	  /* the next page begins there; NULL: there is none */
-
-	/* The end of this host's lead. */
-	uint64_t short_ms;	      /* since when too few hosts are there; 0: enough are */
-	struct etcd_call *notes_call; /* reads the notes of hosts that wait */
-	bool yielding;		      /* it resigns because other hosts do not reach it */
-	bool resigning;		      /* it gives up the lead as soon as all is written */
-	bool removing, removed;	      /* it removes all keys but end, or resigns just now */
-	struct loop_timer *removal;   /* until it waits for etcd no longer */
-
-	bool withdrawing; /* it leaves, and does not lead */
+	/* The end of this host's lead: the later of these, the nearer. */
+	enum lead_leaving {
+		LEAD_STAYS,
+		LEAD_RESIGNS,	/* gives up the lead as soon as all is written */
+		LEAD_RESIGNING, /* is giving it up */
+		LEAD_REMOVES,	/* removes all keys but end */
+		LEAD_WITHDRAWS, /* takes itself out of the last round, and does not lead */
+		LEAD_LEFT,	/* has nothing left to do in etcd */
+	} leaving;
+	bool yields;		    /* it resigns because other hosts do not reach it */
+	struct loop_timer *removal; /* until it waits for etcd no longer */
 };
 
 /* --- lead.c --- */
@@ -244,7 +232,10 @@ void lead_reach_begin(struct lead *l);
 void lead_reach_end(struct lead *l);
 /* While this host leads, five times in each lease: checks whether enough hosts are there. */
 void lead_reach_check(struct lead *l);
-_must_check_ int lead_reach_timers(struct lead *l);
+/* This host leads no more. */
+void lead_reach_forget(struct lead *l);
+_must_check_ int lead_reach_new(struct lead *l);
+void lead_reach_free(struct lead *l);
 
 /* --- lead_keys.c: while this host leads --- */
 
@@ -255,6 +246,10 @@ bool lead_keys_flush(struct lead *l);
 /* etcd has lost all keys: writes them again. */
 void lead_keys_refill(struct lead *l);
 void lead_keys_end(struct lead *l);
+/* Whether the store has all that the head before has left. */
+bool lead_keys_are_loaded(const struct lead *l);
+_must_check_ int lead_keys_new(struct lead *l);
+void lead_keys_free(struct lead *l);
 
 /* --- lead_values.c: objects are owned; NULL without memory --- */
 

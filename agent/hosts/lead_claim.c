@@ -366,7 +366,7 @@ bool lead_check_refused(struct lead *l, const struct etcd_answer *a)
 		return true;
 	}
 	l->rewrites_all |= verdict == TENURE_RECLAIM_ALL;
-	if (verdict == TENURE_OVER || l->removing)
+	if (verdict == TENURE_OVER || l->leaving == LEAD_REMOVES)
 		regain_lost(l);
 	else if (!l->regains)
 		lead_regain(l);
@@ -537,7 +537,7 @@ void lead_regain_try(struct lead *l)
 {
 	int r = 0;
 
-	if (l->write || l->removing || l->resigning || l->lost)
+	if (l->write || l->leaving || l->lost)
 		return;
 	if (l->regains)
 		r = regain_next(l);
@@ -568,7 +568,7 @@ static void watch_news(void *arg, const struct etcd_news *news)
 {
 	struct lead *l = arg;
 
-	if (l->resigning || l->removing || l->lost)
+	if (l->leaving || l->lost)
 		return;
 	if (news->kind == ETCD_WATCH_EVENTS)
 		watch_event(l, &news->events[news->n - 1]);

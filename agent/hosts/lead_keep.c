@@ -181,7 +181,7 @@ static void keep_renew(void *arg)
 	loop_timer_arm(l->renew, (uint64_t)l->hosts->spec->rendezvous.lease_ms / 5);
 	if (!lead_confirmed(l) || l->refused)
 		head_drop_unrecorded(l->hosts->head);
-	if (l->resigning)
+	if (l->leaving == LEAD_RESIGNS)
 		lead_flush(l);
 	lead_reach_check(l);
 	(void)head_warn_missing(l->hosts->head);
@@ -256,7 +256,7 @@ static void keep_ended(void *arg, const struct etcd_answer *a)
 	struct lead *l = arg;
 
 	l->write = NULL;
-	if (a->status == STATUS_OK ? a->succeeded : l->removing)
+	if (a->status == STATUS_OK ? a->succeeded : l->leaving == LEAD_REMOVES)
 		keep_end_over(l);
 	else if (a->status == STATUS_OK && lead_check_refused(l, a))
 		lead_flush(l);
@@ -273,7 +273,7 @@ static void keep_end_granted(void *arg, const struct etcd_answer *a)
 	if (a->status == STATUS_OK && text &&
 		keep_put(l, LEAD_END, text, a->leases[0].id, &own, 1, keep_ended) == 0)
 		return;
-	if (l->removing)
+	if (l->leaving == LEAD_REMOVES)
 		keep_end_over(l);
 }
 
@@ -312,12 +312,12 @@ static int keep_write_end(struct lead *l)
 
 void lead_flush(struct lead *l)
 {
-	if (l->resigning)
+	if (l->leaving == LEAD_RESIGNS)
 		keep_resign(l);
-	else if (l->removing && !l->write)
+	else if (l->leaving == LEAD_REMOVES && !l->write)
 		keep_remove(l);
 	lead_regain_try(l);
-	if (l->write || l->removing || !lead_confirmed(l))
+	if (l->write || l->leaving > LEAD_RESIGNS || !lead_confirmed(l))
 		return;
 	if (!l->end && l->record)
 		keep_write_record(l);
@@ -334,7 +334,7 @@ static void keep_go_on(void *arg)
 {
 	struct lead *l = arg;
 
-	if (!l->removing && !l->resigning && lead_holds(l) && head_is_recorded(l->hosts->head))
+	if (!l->leaving && lead_holds(l) && head_is_recorded(l->hosts->head))
 		head_recorded(l->hosts->head, round_number(l->hosts->head->round), false);
 }
 
@@ -385,11 +385,11 @@ void lead_removed(struct lead *l)
 	l->write = etcd_cancel(l->write);
 	l->call = etcd_cancel(l->call);
 	loop_timer_disarm(l->removal);
-	if (l->yielding) {
+	if (l->yields) {
 		lead_lost(l, "others do not reach it");
 		return;
 	}
-	l->removed = true;
+	l->leaving = LEAD_LEFT;
 	hosts_check_over(l->hosts);
 }
 
@@ -449,7 +449,7 @@ static void keep_remove(struct lead *l)
 		.compares = own, .n_compares = l->regains ? 2 : 1, .then_ops = ops, .n_then = 5
 	};
 
-	if (l->removed || (l->end && keep_write_end(l) == 0))
+	if (l->end && keep_write_end(l) == 0)
 		return;
 	if (lead_write(l, &t, keep_deleted) < 0)
 		lead_removed(l);
@@ -457,9 +457,10 @@ static void keep_remove(struct lead *l)
 
 void lead_remove(struct lead *l)
 {
-	if (l->removing)
+	if (l->leaving > LEAD_RESIGNS)
 		return;
-	l->removing = true;
+	l->leaving = LEAD_REMOVES;
+	l->yields = false;
 	loop_timer_disarm(l->over);
 	loop_timer_arm(l->removal, LEAD_REMOVE_MS);
 	lead_flush(l);
@@ -472,9 +473,9 @@ static void keep_resigned(void *arg, const struct etcd_answer *a)
 	l->write = NULL;
 	if (a->status != STATUS_OK) {
 		lead_report(l, a->text);
-		l->removing = false;
+		l->leaving = LEAD_RESIGNS;
 		loop_timer_arm(l->renew, KEEP_RESIGN_MS);
-	} else if (!l->yielding) {
+	} else if (!l->yields) {
 		lead_withdraw(l); /* other hosts may have left or claimed meanwhile */
 	} else {
 		lead_removed(l);
@@ -493,9 +494,9 @@ static void keep_resign(struct lead *l)
 		.compares = own, .n_compares = 1, .then_ops = ops, .n_then = 2
 	};
 
-	if (l->write || l->removing || lead_keys_flush(l))
+	if (l->write || lead_keys_flush(l))
 		return;
-	l->removing = true;
+	l->leaving = LEAD_RESIGNING;
 	state = lead_state_now(l->hosts->head, l->term, supervisor_options(l->hosts->sv)->run);
 	ops[1].value = text = state ? json_dump_text(state, &ops[1].len) : NULL;
 	if (!text || etcd_txn(l->etcd, &t, lead_limit_ms(l), keep_resigned, l, &l->write) < 0)
@@ -504,16 +505,17 @@ static void keep_resign(struct lead *l)
 
 void lead_resign(struct lead *l)
 {
-	if (l->removing || l->resigning)
+	if (l->leaving)
 		return;
-	l->resigning = true;
+	l->leaving = LEAD_RESIGNS;
 	loop_timer_arm(l->removal, LEAD_REMOVE_MS);
 	keep_resign(l);
 }
 
 bool lead_is_over(const struct lead *l)
 {
-	return l->removed || (l->state != LEAD_LEADING && !l->withdrawing);
+	return l->leaving == LEAD_LEFT ||
+	       (l->state != LEAD_LEADING && l->leaving != LEAD_WITHDRAWS);
 }
 
 /* --- the begin and the end of the lead --- */
@@ -539,10 +541,10 @@ void lead_keep_end(struct lead *l)
 	loop_cancel(supervisor_loop(l->hosts->sv), keep_go_on, l);
 	loop_cancel(supervisor_loop(l->hosts->sv), keep_late, l);
 	lead_keys_end(l);
-	l->notes_call = etcd_cancel(l->notes_call);
+	lead_reach_forget(l);
 	loop_timer_disarm(l->removal);
-	l->yielding = l->resigning = l->removing = l->removed = l->withdrawing = false;
-	l->short_ms = 0;
+	l->leaving = LEAD_STAYS;
+	l->yields = false;
 	l->call = etcd_cancel(l->call);
 	l->keep = etcd_cancel(l->keep);
 	l->write = etcd_cancel(l->write);

@@ -31,6 +31,17 @@ struct keys_batch {
 	} entries[KEYS_BATCH];
 };
 
+struct lead_keys {
+	struct store_watch *changes;
+	struct store_op *reading;
+	struct keys_batch *batch; /* being read, or on its way to etcd */
+	json_t *dirty;		  /* an object: keys whose values etcd does not have yet */
+	bool loaded;		  /* the store has the keys of the head before */
+	bool refill;		  /* etcd has lost all keys before they were loaded */
+	int loading;		  /* how many the store is putting, and one more; 0: none */
+	char *load_from;	  /* the next page begins there; NULL: there is none */
+};
+
 static struct store *keys_store(const struct lead *l)
 {
 	return sharing_group_store(l->hosts->head->sharing);
@@ -57,7 +68,7 @@ static struct keys_batch *keys_batch_free(struct keys_batch *b)
 /* Notes that etcd has another value than the store. */
 static void keys_mark(struct lead *l, const char *key)
 {
-	if (json_put(l->dirty, key, json_true()) < 0)
+	if (json_put(l->persistent->dirty, key, json_true()) < 0)
 		log_error("out of memory: the persistent key %.200s is not kept in etcd", key);
 }
 
@@ -68,13 +79,14 @@ static void keys_collect(struct lead *l);
 static void keys_written(void *arg, const struct etcd_answer *a)
 {
 	struct lead *l = arg;
-	struct keys_batch *b = l->batch;
+	struct lead_keys *k = l->persistent;
+	struct keys_batch *b = k->batch;
 
 	l->write = NULL;
 	if (a->status != STATUS_OK || !a->succeeded)
 		for (int i = 0; i < b->n; i++)
 			keys_mark(l, b->entries[i].key);
-	l->batch = keys_batch_free(b);
+	k->batch = keys_batch_free(b);
 	lead_written(l, a);
 	if (a->status != STATUS_OK)
 		return; /* the next keep-alive that etcd answers flushes */
@@ -84,7 +96,7 @@ static void keys_written(void *arg, const struct etcd_answer *a)
 
 static int keys_send(struct lead *l)
 {
-	struct keys_batch *b = l->batch;
+	struct keys_batch *b = l->persistent->batch;
 	struct etcd_op ops[KEYS_BATCH];
 	char *names[KEYS_BATCH];
 	const struct etcd_compare own = { l->keys[LEAD_KEY], l->revision };
@@ -110,13 +122,14 @@ static int keys_send(struct lead *l)
 
 static void keys_sent(struct lead *l)
 {
-	bool sends = l->batch->n && !l->write; /* the end of another write flushes */
+	struct lead_keys *k = l->persistent;
+	bool sends = k->batch->n && !l->write; /* the end of another write flushes */
 	int r = sends ? keys_send(l) : 0;
 
 	if (!sends || r < 0) {
-		for (int i = 0; i < l->batch->n; i++)
-			keys_mark(l, l->batch->entries[i].key);
-		l->batch = keys_batch_free(l->batch);
+		for (int i = 0; i < k->batch->n; i++)
+			keys_mark(l, k->batch->entries[i].key);
+		k->batch = keys_batch_free(k->batch);
 	}
 	if (r < 0)
 		log_error("persistent keys cannot be kept in etcd: %s", strerror(-r));
@@ -126,11 +139,12 @@ static void keys_sent(struct lead *l)
 static void keys_read(void *arg, const struct store_answer *a)
 {
 	struct lead *l = arg;
-	struct keys_batch *b = l->batch;
+	struct lead_keys *k = l->persistent;
+	struct keys_batch *b = k->batch;
 	const struct store_entry *e = a->status == STATUS_OK && a->n ? &a->entries[0] : NULL;
 	void *copy = NULL;
 
-	l->reading = NULL;
+	k->reading = NULL;
 	if (e && b->n && b->bytes + e->len > KEYS_BYTES) {
 		keys_mark(l, b->entries[b->n].key);
 		free(b->entries[b->n].key);
@@ -152,8 +166,9 @@ static void keys_read(void *arg, const struct store_answer *a)
 /* Reads one key after the other, until the batch is full or has all. */
 static void keys_collect(struct lead *l)
 {
-	struct keys_batch *b = l->batch;
-	void *first = json_object_iter(l->dirty);
+	struct lead_keys *k = l->persistent;
+	struct keys_batch *b = k->batch;
+	void *first = json_object_iter(k->dirty);
 	char name[STORE_KEY_MAX + 1];
 	const struct store_span span = { .begin = name };
 	char *key = NULL;
@@ -162,10 +177,10 @@ static void keys_collect(struct lead *l)
 		keys_sent(l);
 		return;
 	}
-	json_object_del(l->dirty, key);
+	json_object_del(k->dirty, key);
 	snprintf(name, sizeof(name), KV_PERSISTENT "%s", key);
 	b->entries[b->n].key = key;
-	if (store_range(keys_store(l), &span, 1, keys_read, l, &l->reading) == 0)
+	if (store_range(keys_store(l), &span, 1, keys_read, l, &k->reading) == 0)
 		return;
 	keys_mark(l, key);
 	free(key);
@@ -174,14 +189,16 @@ static void keys_collect(struct lead *l)
 
 bool lead_keys_flush(struct lead *l)
 {
-	if (l->batch || l->reading)
+	struct lead_keys *k = l->persistent;
+
+	if (k->batch || k->reading)
 		return true;
-	if (!json_object_size(l->dirty))
+	if (!json_object_size(k->dirty))
 		return false;
-	l->batch = calloc(1, sizeof(*l->batch));
-	if (l->batch)
+	k->batch = calloc(1, sizeof(*k->batch));
+	if (k->batch)
 		keys_collect(l);
-	return l->batch;
+	return k->batch;
 }
 
 /* --- changes --- */
@@ -190,7 +207,7 @@ static void keys_listed(void *arg, const struct store_answer *a)
 {
 	struct lead *l = arg;
 
-	l->reading = NULL;
+	l->persistent->reading = NULL;
 	for (size_t i = 0; i < a->n; i++)
 		keys_mark(l, a->entries[i].key + strlen(KV_PERSISTENT));
 	lead_flush(l);
@@ -202,12 +219,13 @@ static int keys_watch(struct lead *l)
 {
 	const struct store_span span = { KV_PERSISTENT, KV_PERSISTENT_END };
 
-	return store_watch_new(keys_store(l), &span, -1, keys_changed, l, &l->changes);
+	return store_watch_new(keys_store(l), &span, -1, keys_changed, l, &l->persistent->changes);
 }
 
 static void keys_changed(void *arg, const struct store_entry *entry, bool gap)
 {
 	struct lead *l = arg;
+	struct lead_keys *k = l->persistent;
 	const struct store_span span = { KV_PERSISTENT, KV_PERSISTENT_END };
 
 	if (!gap) {
@@ -215,9 +233,9 @@ static void keys_changed(void *arg, const struct store_entry *entry, bool gap)
 		lead_flush(l);
 		return;
 	}
-	l->changes = store_watch_free(l->changes);
-	if (keys_watch(l) < 0 || (!l->reading && store_range(keys_store(l), &span, 1, keys_listed,
-							 l, &l->reading) < 0))
+	k->changes = store_watch_free(k->changes);
+	if (keys_watch(l) < 0 || (!k->reading && store_range(keys_store(l), &span, 1, keys_listed,
+							 l, &k->reading) < 0))
 		log_error("out of memory: persistent keys are no longer kept in etcd");
 }
 
@@ -225,12 +243,14 @@ static void keys_changed(void *arg, const struct store_entry *entry, bool gap)
 
 static void keys_loaded(struct lead *l)
 {
-	l->loaded = true;
-	free(l->load_from);
-	l->load_from = NULL;
+	struct lead_keys *k = l->persistent;
+
+	k->loaded = true;
+	free(k->load_from);
+	k->load_from = NULL;
 	if (keys_watch(l) < 0)
 		log_error("out of memory: persistent keys are not kept in etcd");
-	if (l->refill) /* etcd has lost them */
+	if (k->refill) /* etcd has lost them */
 		keys_changed(l, NULL, true);
 	head_admit_waiting(l->hosts->head);
 }
@@ -238,12 +258,13 @@ static void keys_loaded(struct lead *l)
 static void keys_put(void *arg, const struct store_answer *a)
 {
 	struct lead *l = arg;
+	struct lead_keys *k = l->persistent;
 
 	if (a->status != STATUS_OK)
 		log_error("a persistent key of the head before is lost: %s", a->message);
-	if (!--l->loading && !l->load_from)
+	if (!--k->loading && !k->load_from)
 		keys_loaded(l);
-	else if (!l->loading)
+	else if (!k->loading)
 		lead_keys_load(l);
 }
 
@@ -261,6 +282,7 @@ static int keys_put_loaded(struct lead *l, const struct etcd_entry *e)
 static void keys_page(void *arg, const struct etcd_answer *a)
 {
 	struct lead *l = arg;
+	struct lead_keys *k = l->persistent;
 	const struct etcd_result *page = a->status == STATUS_OK ? &a->results[0] : NULL;
 	char *last = NULL;
 
@@ -273,24 +295,25 @@ static void keys_page(void *arg, const struct etcd_answer *a)
 	if (page->count > (int64_t)page->n && page->n &&
 		asprintf(&last, "%s\x01", page->entries[page->n - 1].key) < 0)
 		return;
-	free(l->load_from);
-	l->load_from = last;
-	l->loading = 1;
+	free(k->load_from);
+	k->load_from = last;
+	k->loading = 1;
 	for (size_t i = 0; i < page->n; i++)
 		if (keys_put_loaded(l, &page->entries[i]) == 0)
-			l->loading++;
+			k->loading++;
 	keys_put(l, &(struct store_answer){ .status = STATUS_OK });
 }
 
 void lead_keys_load(struct lead *l)
 {
+	struct lead_keys *k = l->persistent;
 	const struct etcd_op get = { .kind = ETCD_GET,
-		.key = l->load_from ? l->load_from : l->keys[LEAD_KV],
+		.key = k->load_from ? k->load_from : l->keys[LEAD_KV],
 		.end = l->keys[LEAD_KV_END],
 		.limit = KEYS_BATCH / 4 };
 	const struct etcd_txn t = { .then_ops = &get, .n_then = 1 };
 
-	if (l->loaded || l->loading || l->call)
+	if (k->loaded || k->loading || l->call)
 		return;
 	if (!l->seen[LEAD_STATE].value)
 		keys_loaded(l); /* a new group has none */
@@ -300,20 +323,48 @@ void lead_keys_load(struct lead *l)
 
 void lead_keys_refill(struct lead *l)
 {
-	if (l->loaded)
+	struct lead_keys *k = l->persistent;
+
+	if (k->loaded)
 		keys_changed(l, NULL, true);
 	else
-		l->refill = true;
+		k->refill = true;
 }
 
 void lead_keys_end(struct lead *l)
 {
-	l->changes = store_watch_free(l->changes);
-	l->reading = store_cancel(l->reading);
-	l->batch = keys_batch_free(l->batch);
-	json_object_clear(l->dirty);
-	free(l->load_from);
-	l->load_from = NULL;
-	l->loading = 0;
-	l->loaded = l->refill = false;
+	struct lead_keys *k = l->persistent;
+
+	if (!k)
+		return;
+	k->changes = store_watch_free(k->changes);
+	k->reading = store_cancel(k->reading);
+	k->batch = keys_batch_free(k->batch);
+	json_object_clear(k->dirty);
+	free(k->load_from);
+	k->load_from = NULL;
+	k->loading = 0;
+	k->loaded = k->refill = false;
+}
+
+bool lead_keys_are_loaded(const struct lead *l)
+{
+	return l->persistent->loaded;
+}
+
+int lead_keys_new(struct lead *l)
+{
+	l->persistent = calloc(1, sizeof(*l->persistent));
+	if (!l->persistent)
+		return -ENOMEM;
+	l->persistent->dirty = json_object();
+	return l->persistent->dirty ? 0 : -ENOMEM;
+}
+
+void lead_keys_free(struct lead *l)
+{
+	lead_keys_end(l);
+	if (l->persistent)
+		json_decref(l->persistent->dirty);
+	free(l->persistent);
 }

@@ -15,12 +15,6 @@
 
 static void withdraw_look(struct lead *l);
 
-static void withdraw_over(struct lead *l)
-{
-	l->withdrawing = false;
-	lead_removed(l);
-}
-
 static void withdraw_written(void *arg, const struct etcd_answer *a)
 {
 	struct lead *l = arg;
@@ -29,7 +23,7 @@ static void withdraw_written(void *arg, const struct etcd_answer *a)
 	if (a->status == STATUS_OK && !a->succeeded)
 		withdraw_look(l); /* another host has written meanwhile */
 	else
-		withdraw_over(l);
+		lead_removed(l);
 }
 
 /* Whether no worker of that host lives: it is this one, or has left the group while this one led.
@@ -101,7 +95,7 @@ static void withdraw_looked(void *arg, const struct etcd_answer *a)
 
 	l->call = NULL;
 	if (a->status != STATUS_OK || lead_look_read(l, a) < 0) {
-		withdraw_over(l);
+		lead_removed(l);
 		return;
 	}
 	/* A lead of this host itself is of a claim. */
@@ -112,20 +106,20 @@ static void withdraw_looked(void *arg, const struct etcd_answer *a)
 		others = withdraw_cross_out(l, state->value);
 	all = !others && l->seen[LEAD_RUN].revision;
 	if (led || others < 0 || (!all && !others) || withdraw_write(l, all) < 0)
-		withdraw_over(l);
+		lead_removed(l);
 }
 
 static void withdraw_look(struct lead *l)
 {
 	if (lead_look_send(l, withdraw_looked) < 0)
-		withdraw_over(l);
+		lead_removed(l);
 }
 
 void lead_withdraw(struct lead *l)
 {
-	if (l->withdrawing || !l->looked)
+	if (l->leaving == LEAD_WITHDRAWS || l->leaving == LEAD_LEFT || !l->looked)
 		return;
-	l->withdrawing = true;
+	l->leaving = LEAD_WITHDRAWS;
 	lead_reach_end(l);
 	l->watch = etcd_watch_free(l->watch);
 	l->resolve = link_resolve_free(l->resolve);
