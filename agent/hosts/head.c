@@ -443,11 +443,8 @@ int head_new(struct hosts *hosts, const struct link_addresses *addresses, const 
 	h->digest = h->settings ? settings_digest(h->settings) : NULL;
 	quarantine_init(&h->quarantine, h->spec->rendezvous.quarantine_max,
 		(uint64_t)h->spec->rendezvous.quarantine_ms);
-	h->failures = json_array();
-	h->pending = json_array();
-	if (!h->digest || !h->failures || !h->pending || head_round_new(h, state) < 0 ||
+	if (!h->digest || head_decide_new(h) < 0 || head_round_new(h, state) < 0 ||
 		loop_timer_new(h->loop, head_on_timer, h, &h->timer) < 0 ||
-		loop_timer_new(h->loop, head_leader_grace_over, h, &h->leader_timer) < 0 ||
 		loop_timer_new(h->loop, head_dumps_late, h, &h->dump_timer) < 0)
 		error_set(err, r, "out of memory");
 	else if ((r = head_relay_open(h, err)) == 0)
@@ -479,19 +476,14 @@ struct head *head_free(struct head *h)
 	link_listen_free(h->listen);
 	round_free(h->round);
 	quarantine_fini(&h->quarantine);
+	head_decide_free(h);
 	loop_timer_free(h->timer);
-	loop_timer_free(h->leader_timer);
 	loop_timer_free(h->dump_timer);
 	json_decref(h->settings);
-	json_decref(h->failures);
-	json_decref(h->pending);
-	json_decref(h->root_cause);
-	json_decref(h->short_cause);
 	json_decref(h->verdict);
 	free(h->members);
 	free(h->digest);
 	free((void *)h->roles.first_only);
-	free(h->workers);
 	free(h->start);
 	free(h);
 	return NULL;

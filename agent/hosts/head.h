@@ -25,6 +25,7 @@
 #include <sys/queue.h>
 
 struct head_call_all;
+struct head_decide;
 
 enum { HEAD_NAMES = 300 }; /* bytes of a list of hosts' names */
 
@@ -91,35 +92,15 @@ struct head {
 	struct restart_budget budget;
 	struct quarantine quarantine;
 
-	/* Decisions about the present round. */
-	bool lost_one; /* it ends because a host was lost */
-	bool dropping; /* head_drop_unrecorded() drops hosts as lost that live */
-	uint64_t started_ms;
-	bool decided; /* its end is decided */
-	struct restart_decision decision;
-	char cause[512];  /* of the next Stop, for people */
+	/* The present round. */
+	struct head_decide *decide; /* what its workers have done, and what follows */
+	bool lost_one;		    /* it ends because a host was lost */
+	bool dropping;		    /* head_drop_unrecorded() drops hosts as lost that live */
+	char cause[512];	    /* of the next Stop, for people */
 	char change[320]; /* the last one of the members: the cause if there is no other */
 	const char *why;  /* reason in the next Stop; NULL: "membership" */
 	int64_t stop_timeout_ms;
-	char consequence[320]; /* of the failure that decided */
-	json_t *failures;      /* in the head's time */
-	json_t *pending;       /* those whose decision waits for a feature */
-	/* Each worker, by its rank. */
-	struct head_worker {
-		bool failed; /* failures has had one of it */
-		enum head_worker_end { END_NONE, END_SUCCESS, END_OTHER, END_LOST } end;
-	} * workers;
-	int n_workers, left; /* left: without an end */
-	int succeeded, lost; /* lost: END_LOST */
-	bool collateral;     /* a collateral failure is among failures */
-	char *start;	     /* the text of Start */
-	bool on_notice;	     /* workers save and leave on a notice of preemption */
-	char notice_text[SUPERVISOR_REASON_MAX]; /* why, or how that ended */
-	bool leader_over;			 /* the leader has succeeded, and its grace runs */
-	char leader_text[256];
-	struct loop_timer *leader_timer;
-	json_t *root_cause;  /* of the last round */
-	json_t *short_cause; /* the same, as long as Assign may have it */
+	char *start; /* the text of Start */
 
 	/* The end. */
 	struct group end; /* the final state and goal; end.state 0: there is no verdict */
@@ -208,6 +189,18 @@ void head_unlink(struct head_host *x);
 
 /* --- head_decide.c: failures, restarts and the end --- */
 
+_must_check_ int head_decide_new(struct head *h);
+void head_decide_free(struct head *h);
+/* Whether this head has led a round. */
+bool head_has_begun(const struct head *h);
+/* Whether the worker of that rank has no end. */
+bool head_awaits_worker(const struct head *h, int rank);
+/* The failures of the present round, in the head's time; borrowed. */
+json_t *head_failures(const struct head *h);
+/* The root cause of the last round; borrowed, or NULL. */
+json_t *head_last_cause(const struct head *h);
+/* The same, as long as Assign may have it. */
+json_t *head_short_cause(const struct head *h);
 /* A round is about to start its workers. */
 void head_round_begins(struct head *h);
 /* No worker of the round lives. */
@@ -237,7 +230,6 @@ void head_timed_out(struct head *h, const char *why);
 void head_give_up(struct head *h);
 /* An operator wants another attempt. */
 void head_restart_asked(struct head *h, const char *why);
-void head_leader_grace_over(void *arg);
 /* Has all workers save at one step; then another round begins, also with the hosts that wait. */
 void head_checkpoint(struct head *h);
 /* A round stops for another reason while hosts have a notice: these leave, too. */

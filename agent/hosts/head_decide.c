@@ -7,6 +7,7 @@
 #include "common/text/duration.h"
 #include "common/text/json.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,27 +24,113 @@ enum {
 	FAILURES_MAX = 1024,
 };
 
+enum decide_end { DECIDE_NO_END, DECIDE_SUCCESS, DECIDE_OTHER, DECIDE_LOST };
+
+/* Of the round that runs, or ran last. */
+struct head_decide {
+	uint64_t started_ms; /* 0: no round has begun */
+	struct decide_worker {
+		bool failed; /* failures has had one of it */
+		enum decide_end end;
+	} * workers;		   /* by rank */
+	int n_workers;		   /* how many hosts run them */
+	int left, succeeded, lost; /* without an end; with DECIDE_SUCCESS; with DECIDE_LOST */
+	json_t *failures;	   /* in the head's time */
+	json_t *pending;	   /* those whose decision waits for a feature */
+	bool collateral;	   /* a collateral failure is among failures */
+	bool leader_over;	   /* the leader has succeeded, and its grace runs */
+	char leader_text[256];
+	struct loop_timer *leader_timer;
+	bool on_notice; /* workers save and leave on a notice of preemption */
+	char notice_text[SUPERVISOR_REASON_MAX]; /* why, or how that ended */
+
+	bool decided; /* its end is decided: */
+	struct restart_decision decision;
+	char consequence[320]; /* of the failure that decided */
+	json_t *root_cause;
+	json_t *short_cause; /* the same, as long as Assign may have it */
+};
+
+static void decide_leader_grace_over(void *arg);
+
+int head_decide_new(struct head *h)
+{
+	struct head_decide *d = h->decide = calloc(1, sizeof(*d));
+
+	if (!d)
+		return -ENOMEM;
+	d->failures = json_array();
+	d->pending = json_array();
+	if (!d->failures || !d->pending)
+		return -ENOMEM;
+	return loop_timer_new(h->loop, decide_leader_grace_over, h, &d->leader_timer);
+}
+
+void head_decide_free(struct head *h)
+{
+	struct head_decide *d = h->decide;
+
+	if (!d)
+		return;
+	loop_timer_free(d->leader_timer);
+	json_decref(d->failures);
+	json_decref(d->pending);
+	json_decref(d->root_cause);
+	json_decref(d->short_cause);
+	free(d->workers);
+	free(d);
+}
+
+bool head_has_begun(const struct head *h)
+{
+	return h->decide->started_ms;
+}
+
+bool head_awaits_worker(const struct head *h, int rank)
+{
+	const struct head_decide *d = h->decide;
+
+	return rank < d->n_workers && d->workers[rank].end == DECIDE_NO_END;
+}
+
+json_t *head_failures(const struct head *h)
+{
+	return h->decide->failures;
+}
+
+json_t *head_last_cause(const struct head *h)
+{
+	return h->decide->root_cause;
+}
+
+json_t *head_short_cause(const struct head *h)
+{
+	return h->decide->short_cause;
+}
+
 void head_round_begins(struct head *h)
 {
-	h->decided = h->leader_over = h->lost_one = false;
-	h->started_ms = hosts_now_ms();
+	struct head_decide *d = h->decide;
+
+	d->decided = d->leader_over = h->lost_one = false;
+	d->started_ms = hosts_now_ms();
 	h->attempt++;
-	*h->cause = *h->consequence = '\0';
+	*h->cause = *d->consequence = '\0';
 	h->why = NULL;
-	json_array_clear(h->failures);
-	json_array_clear(h->pending);
-	h->collateral = false;
-	h->on_notice = false;
-	json_decref(h->root_cause);
-	json_decref(h->short_cause);
-	h->root_cause = h->short_cause = NULL;
-	memset(&h->decision, 0, sizeof(h->decision));
-	free(h->workers);
-	h->n_workers = h->left = round_world(h->round)->workers;
-	h->succeeded = h->lost = 0;
-	h->workers = calloc((size_t)h->n_workers + 1, sizeof(*h->workers));
-	if (!h->workers)
-		h->n_workers = 0;
+	json_array_clear(d->failures);
+	json_array_clear(d->pending);
+	d->collateral = false;
+	d->on_notice = false;
+	json_decref(d->root_cause);
+	json_decref(d->short_cause);
+	d->root_cause = d->short_cause = NULL;
+	memset(&d->decision, 0, sizeof(d->decision));
+	free(d->workers);
+	d->n_workers = d->left = round_world(h->round)->workers;
+	d->succeeded = d->lost = 0;
+	d->workers = calloc((size_t)d->n_workers + 1, sizeof(*d->workers));
+	if (!d->workers)
+		d->n_workers = 0;
 }
 
 /* Whether the workers of the present round execute, and their end is not decided. */
@@ -51,7 +138,7 @@ static bool decide_is_open(const struct head *h)
 {
 	enum round_state s = round_state(h->round);
 
-	return !h->decided && !h->end.state && (s == ROUND_STARTING || s == ROUND_RUNNING);
+	return !h->decide->decided && !h->end.state && (s == ROUND_STARTING || s == ROUND_RUNNING);
 }
 
 bool head_end(struct head *h, enum group_state state, enum group_goal goal, const char *text)
@@ -59,7 +146,7 @@ bool head_end(struct head *h, enum group_state state, enum group_goal goal, cons
 	if (h->end.state)
 		return false;
 	h->end = (struct group){ .state = state, .goal = goal };
-	h->decided = true;
+	h->decide->decided = true;
 	snprintf(h->end_text, sizeof(h->end_text), "%s", text);
 	if (!*h->cause)
 		snprintf(h->cause, sizeof(h->cause), "%s", text);
@@ -80,7 +167,7 @@ static struct restart_fault decide_fault(const struct head *h, const json_t *fai
 			 : signo			? RESTART_SIGNAL
 							: RESTART_EXIT,
 		.value = signo ? signo : code,
-		.ran_ms = (int64_t)(hosts_now_ms() - h->started_ms),
+		.ran_ms = (int64_t)(hosts_now_ms() - h->decide->started_ms),
 	};
 
 	if (!strcmp(json_get_string(failure, "class", ""), "timeout"))
@@ -114,19 +201,21 @@ void head_show_budget(const struct head *h)
 static void decide_restart(struct head *h, const struct spec_restart *policy,
 	const struct restart_fault *fault, const char *what)
 {
-	restart_decide(policy, &h->budget, fault, hosts_now_ms(), &h->decision);
+	struct head_decide *d = h->decide;
+
+	restart_decide(policy, &h->budget, fault, hosts_now_ms(), &d->decision);
 	head_show_budget(h);
-	h->decided = true;
-	snprintf(h->consequence, sizeof(h->consequence), "%s", h->decision.text);
-	snprintf(h->cause, sizeof(h->cause), "%.340s; %.150s", what, h->decision.text);
-	head_event(h, LOG_NOTICE, h->decision.restart ? "restart" : "no-restart", h->attempt - 1,
+	d->decided = true;
+	snprintf(d->consequence, sizeof(d->consequence), "%s", d->decision.text);
+	snprintf(h->cause, sizeof(h->cause), "%.340s; %.150s", what, d->decision.text);
+	head_event(h, LOG_NOTICE, d->decision.restart ? "restart" : "no-restart", h->attempt - 1,
 		json_pack("{s:s, s:b, s:I}", "cause", restart_cause_name(fault->cause), "counted",
-			h->decision.counted, "delay_ms", (json_int_t)h->decision.delay_ms),
+			d->decision.counted, "delay_ms", (json_int_t)d->decision.delay_ms),
 		"%s", h->cause);
-	if (!h->decision.restart)
+	if (!d->decision.restart)
 		return;
 	h->why = "failure";
-	round_restart(h->round, h->decision.delay_ms, hosts_now_ms());
+	round_restart(h->round, d->decision.delay_ms, hosts_now_ms());
 	head_carry_out(h);
 }
 
@@ -142,43 +231,48 @@ static void decide_clamp_time(json_t *failure, const char *key)
  * collateral one: of those one is kept. */
 static void decide_add_failure(struct head *h, const json_t *failure)
 {
+	struct head_decide *d = h->decide;
 	int rank = (int)json_get_int(failure, "rank", -1);
 	bool collateral = json_get_bool(failure, "collateral", false);
 	json_t *copy;
 
-	if (rank < 0 || rank >= h->n_workers || h->workers[rank].failed)
+	if (rank < 0 || rank >= d->n_workers || d->workers[rank].failed)
 		return;
-	h->workers[rank].failed = true;
-	if (collateral && h->collateral)
+	d->workers[rank].failed = true;
+	if (collateral && d->collateral)
 		return;
-	h->collateral = h->collateral || collateral;
+	d->collateral = d->collateral || collateral;
 	copy = json_deep_copy(failure);
 	decide_clamp_time(copy, "time_us");
 	if (json_object_get(failure, "uncertainty_us"))
 		decide_clamp_time(copy, "uncertainty_us");
-	json_add(h->failures, copy);
-	if (json_array_size(h->failures) >= FAILURES_MAX)
-		failure_list_cut(h->failures, FAILURES_MAX / 2);
+	json_add(d->failures, copy);
+	if (json_array_size(d->failures) >= FAILURES_MAX)
+		failure_list_cut(d->failures, FAILURES_MAX / 2);
 }
 
-static void decide_worker_ended(struct head *h, int rank, enum head_worker_end end)
+static void decide_worker_ended(struct head *h, int rank, enum decide_end end)
 {
-	if (rank < 0 || rank >= h->n_workers || h->workers[rank].end != END_NONE)
+	struct head_decide *d = h->decide;
+
+	if (rank < 0 || rank >= d->n_workers || d->workers[rank].end != DECIDE_NO_END)
 		return;
-	h->workers[rank].end = end;
-	h->left--;
-	h->succeeded += end == END_SUCCESS;
-	h->lost += end == END_LOST;
+	d->workers[rank].end = end;
+	d->left--;
+	d->succeeded += end == DECIDE_SUCCESS;
+	d->lost += end == DECIDE_LOST;
 }
 
 static void decide_worker_started(struct head *h, int rank)
 {
-	if (rank < 0 || rank >= h->n_workers || h->workers[rank].end == END_NONE)
+	struct head_decide *d = h->decide;
+
+	if (rank < 0 || rank >= d->n_workers || d->workers[rank].end == DECIDE_NO_END)
 		return;
-	h->succeeded -= h->workers[rank].end == END_SUCCESS;
-	h->lost -= h->workers[rank].end == END_LOST;
-	h->workers[rank].end = END_NONE;
-	h->left++;
+	d->succeeded -= d->workers[rank].end == DECIDE_SUCCESS;
+	d->lost -= d->workers[rank].end == DECIDE_LOST;
+	d->workers[rank].end = DECIDE_NO_END;
+	d->left++;
 }
 
 bool head_stop(struct head *h, int64_t timeout_ms, const char *why)
@@ -214,45 +308,50 @@ static bool decide_is_leader(const struct head *h, const char *worker)
 
 static void decide_succeeded(struct head *h, const char *text)
 {
+	struct head_decide *d = h->decide;
 	struct restart_fault fault = { .cause = RESTART_FINISHED,
-		.ran_ms = (int64_t)(hosts_now_ms() - h->started_ms) };
+		.ran_ms = (int64_t)(hosts_now_ms() - d->started_ms) };
 
 	if (h->spec->restart.policy == SPEC_RESTART_ALWAYS) {
 		decide_restart(h, &h->spec->restart, &fault, text);
-		if (h->decision.restart)
+		if (d->decision.restart)
 			return;
 	}
 	*h->cause = '\0';
 	(void)head_end(h, GROUP_SUCCEEDED, GOAL_NONE, text);
 }
 
-void head_leader_grace_over(void *arg)
+static void decide_leader_grace_over(void *arg)
 {
 	struct head *h = arg;
+	struct head_decide *d = h->decide;
 
-	if (h->leader_over && decide_is_open(h))
-		decide_succeeded(h, h->leader_text);
+	if (d->leader_over && decide_is_open(h))
+		decide_succeeded(h, d->leader_text);
 }
 
 static void decide_leader_over(struct head *h, const char *worker)
 {
+	struct head_decide *d = h->decide;
 	int64_t grace_ms = h->spec->leader.grace_ms;
 	char text[DURATION_TEXT_MAX];
 
-	h->leader_over = true;
+	d->leader_over = true;
 	sharing_group_leader_over(h->sharing);
-	snprintf(h->leader_text, sizeof(h->leader_text), "the leader %.100s succeeded", worker);
+	snprintf(d->leader_text, sizeof(d->leader_text), "the leader %.100s succeeded", worker);
 	log_notice(
-		"%s; the others have %s to leave", h->leader_text, duration_format(grace_ms, text));
-	loop_timer_arm(h->leader_timer, (uint64_t)grace_ms);
+		"%s; the others have %s to leave", d->leader_text, duration_format(grace_ms, text));
+	loop_timer_arm(d->leader_timer, (uint64_t)grace_ms);
 }
 
 static void decide_all_ended(struct head *h)
 {
+	struct head_decide *d = h->decide;
+
 	/* On a notice head_preempted() decides. */
-	if (!h->on_notice && decide_is_open(h) && !h->left && h->succeeded)
-		decide_succeeded(h, h->leader_over ? h->leader_text
-				    : h->lost	   ? "all workers succeeded but those of lost hosts"
+	if (!d->on_notice && decide_is_open(h) && !d->left && d->succeeded)
+		decide_succeeded(h, d->leader_over ? d->leader_text
+				    : d->lost	   ? "all workers succeeded but those of lost hosts"
 						   : "all workers succeeded");
 }
 
@@ -273,8 +372,8 @@ void head_worker_changed(struct head *h, struct head_host *x, const json_t *repo
 		!strcmp(json_get_string(report, "state", ""), "failed") ||
 		json_get_bool(report, "alone", false))
 		return;
-	decide_worker_ended(h, rank, ok ? END_SUCCESS : END_OTHER);
-	if (ok && !h->leader_over && decide_is_open(h) && decide_is_leader(h, worker))
+	decide_worker_ended(h, rank, ok ? DECIDE_SUCCESS : DECIDE_OTHER);
+	if (ok && !h->decide->leader_over && decide_is_open(h) && decide_is_leader(h, worker))
 		decide_leader_over(h, worker);
 	decide_all_ended(h);
 	head_decide_pending(h);
@@ -283,21 +382,23 @@ void head_worker_changed(struct head *h, struct head_host *x, const json_t *repo
 void head_workers_over(struct head *h, int first_rank, int n)
 {
 	for (int rank = first_rank; rank < first_rank + n; rank++)
-		decide_worker_ended(h, rank, END_LOST);
+		decide_worker_ended(h, rank, DECIDE_LOST);
 	decide_all_ended(h);
 }
 
 void head_worker_failed(struct head *h, struct head_host *x, const json_t *failure, bool over)
 {
-	if (h->leader_over) { /* however the others end, the group has succeeded */
-		decide_worker_ended(h, (int)json_get_int(failure, "rank", -1), END_OTHER);
+	struct head_decide *d = h->decide;
+
+	if (d->leader_over) { /* however the others end, the group has succeeded */
+		decide_worker_ended(h, (int)json_get_int(failure, "rank", -1), DECIDE_OTHER);
 		decide_all_ended(h);
 		return;
 	}
 	decide_add_failure(h, failure);
 	if (!decide_is_open(h))
 		return;
-	json_add(h->pending, json_pack("{s:s, s:O, s:b}", "host", head_host_name(h, x->number),
+	json_add(d->pending, json_pack("{s:s, s:O, s:b}", "host", head_host_name(h, x->number),
 				     "failure", failure, "over", over));
 	head_decide_pending(h);
 }
@@ -305,6 +406,7 @@ void head_worker_failed(struct head *h, struct head_host *x, const json_t *failu
 /* Restarts the group after that failure, or ends it. */
 static void decide_failed(struct head *h, const char *host, const json_t *failure, bool over)
 {
+	struct head_decide *d = h->decide;
 	struct restart_fault fault = decide_fault(h, failure);
 	char what[512];
 
@@ -312,28 +414,29 @@ static void decide_failed(struct head *h, const char *host, const json_t *failur
 		json_get_string(failure, "role", ""), (int)json_get_int(failure, "index", 0), host,
 		json_get_string(failure, "message", "it failed"));
 	if (over) {
-		snprintf(h->consequence, sizeof(h->consequence),
+		snprintf(d->consequence, sizeof(d->consequence),
 			"the restarts of its own are used up");
-		snprintf(h->cause, sizeof(h->cause), "%.340s; %.150s", what, h->consequence);
+		snprintf(h->cause, sizeof(h->cause), "%.340s; %.150s", what, d->consequence);
 	} else {
 		decide_restart(h, decide_policy(h, failure), &fault, what);
 	}
-	if (!h->decision.restart)
+	if (!d->decision.restart)
 		(void)head_end(h, GROUP_FAILED, GOAL_NONE, h->cause);
 }
 
 void head_decide_pending(void *arg)
 {
 	struct head *h = arg;
+	struct head_decide *d = h->decide;
 	_cleanup_json_ json_t *first = NULL;
 
 	if (!decide_is_open(h))
-		json_array_clear(h->pending);
-	if (!json_array_size(h->pending) ||
+		json_array_clear(d->pending);
+	if (!json_array_size(d->pending) ||
 		FEATURES_ANY(h->hosts->sv, hosts_delay_decision, h->hosts->sv))
 		return;
-	first = json_incref(json_array_get(h->pending, 0));
-	json_array_clear(h->pending);
+	first = json_incref(json_array_get(d->pending, 0));
+	json_array_clear(d->pending);
 	decide_failed(h, json_get_string(first, "host", ""), json_object_get(first, "failure"),
 		json_get_bool(first, "over", false));
 }
@@ -364,12 +467,13 @@ static int decide_class_rank(const json_t *failure)
  * explains most. */
 json_t *head_root_cause(const struct head *h)
 {
+	const struct head_decide *d = h->decide;
 	json_t *first, *best, *f;
 	size_t i;
 
-	failure_list_order(h->failures);
-	first = best = json_array_get(h->failures, 0);
-	json_array_foreach (h->failures, i, f) {
+	failure_list_order(d->failures);
+	first = best = json_array_get(d->failures, 0);
+	json_array_foreach (d->failures, i, f) {
 		int64_t apart = json_get_int(f, "time_us", 0) - json_get_int(first, "time_us", 0);
 		int64_t unsure = json_get_int(f, "uncertainty_us", 0) +
 				 json_get_int(first, "uncertainty_us", 0);
@@ -384,16 +488,17 @@ json_t *head_root_cause(const struct head *h)
 
 static void decide_verdict(struct head *h)
 {
+	struct head_decide *d = h->decide;
 	int stop_signal = supervisor_stopped_by(h->hosts->sv);
 	struct verdict_facts facts = { .group = h->end,
 		.reason = h->end_text,
-		.consequence = h->consequence,
-		.answered = h->decision.restart,
+		.consequence = d->consequence,
+		.answered = d->decision.restart,
 		.succeeded = h->end_text,
 		.exit_status = 1,
 		.stop_signal = stop_signal ? stop_signal : h->spec->stop.signal,
 		.preempted_status = supervisor_preempted_status(h->hosts->sv),
-		.cause = h->root_cause };
+		.cause = d->root_cause };
 	struct verdict v = verdict_of(&facts);
 
 	h->verdict = json_pack("{s:s, s:i, s:o}", "result", v.result, "exit_status", v.exit_status,
@@ -407,8 +512,9 @@ static void decide_verdict(struct head *h)
 /* The root cause for Assign: its longest parts go if it is too long for so many hosts. */
 static json_t *decide_short_cause(const struct head *h)
 {
+	const struct head_decide *d = h->decide;
 	static const char *const longest[] = { "traceback", "stderr_tail", "text", "message" };
-	json_t *told = h->root_cause ? json_copy(h->root_cause) : NULL;
+	json_t *told = d->root_cause ? json_copy(d->root_cause) : NULL;
 	size_t most = DECIDE_SHORT_BYTES / ((size_t)h->n_members + 1);
 
 	for (size_t i = 0; told && json_dumpb(told, NULL, 0, JSON_COMPACT) > most; i++) {
@@ -426,12 +532,13 @@ static json_t *decide_short_cause(const struct head *h)
 
 void head_round_over(struct head *h)
 {
+	struct head_decide *d = h->decide;
 	json_t *root = head_root_cause(h);
 
-	json_decref(h->root_cause);
-	json_decref(h->short_cause);
-	h->root_cause = json_incref(root);
-	h->short_cause = decide_short_cause(h);
+	json_decref(d->root_cause);
+	json_decref(d->short_cause);
+	d->root_cause = json_incref(root);
+	d->short_cause = decide_short_cause(h);
 	if (h->end.state && !h->verdict)
 		decide_verdict(h);
 }
@@ -441,13 +548,14 @@ void head_round_over(struct head *h)
 int head_hear_notice(struct head_host *x, const json_t *notice, struct error *err)
 {
 	struct head *h = x->head;
+	struct head_decide *d = h->decide;
 	int64_t left_ms = json_get_int(notice, "deadline_ms", SPEC_UNSET);
 
 	if (!decide_is_open(h))
 		return 0; /* its workers are being stopped anyway */
-	x->noticed = h->on_notice = true;
+	x->noticed = d->on_notice = true;
 	head_hold_seats(h);
-	snprintf(h->notice_text, sizeof(h->notice_text), "host %s has a notice of preemption",
+	snprintf(d->notice_text, sizeof(d->notice_text), "host %s has a notice of preemption",
 		head_host_name(h, x->number));
 	FEATURES_CALL(h->hosts->sv, hosts_notice, h->hosts->sv,
 		json_get_string(notice, "source", ""), json_get_string(notice, "reason", ""),
@@ -460,7 +568,7 @@ void head_checkpoint(struct head *h)
 {
 	if (!decide_is_open(h))
 		return;
-	h->on_notice = true;
+	h->decide->on_notice = true;
 	head_hold_seats(h);
 	FEATURES_CALL(h->hosts->sv, hosts_notice, h->hosts->sv, "hosts", h->change, SPEC_UNSET,
 		SPEC_UNSET);
@@ -510,7 +618,8 @@ static void decide_release(struct head *h)
 		if (!x || !x->noticed)
 			continue;
 		head_note_change(h, head_host_name(h, i), "leaves");
-		snprintf(h->cause, sizeof(h->cause), "%.128s: %.380s", h->change, h->notice_text);
+		snprintf(h->cause, sizeof(h->cause), "%.128s: %.380s", h->change,
+			h->decide->notice_text);
 		if (!round_hear(h->round, i, HOST_EV_LEAVE, 0, hosts_now_ms()))
 			head_carry_out(h);
 	}
@@ -524,7 +633,7 @@ static void decide_release(struct head *h)
 /* All workers have saved: begins a round with the hosts that wait; it counts as no restart. */
 static void decide_grow(struct head *h)
 {
-	snprintf(h->cause, sizeof(h->cause), "%.500s", h->notice_text);
+	snprintf(h->cause, sizeof(h->cause), "%.500s", h->decide->notice_text);
 	round_restart(h->round, 0, hosts_now_ms());
 	head_carry_out(h);
 }
@@ -538,14 +647,16 @@ void head_release_now(void *arg)
 	if (decide_can_release(h))
 		decide_release(h);
 	else
-		(void)head_end(h, GROUP_PREEMPTED, GOAL_PREEMPT, h->notice_text);
+		(void)head_end(h, GROUP_PREEMPTED, GOAL_PREEMPT, h->decide->notice_text);
 }
 
 void head_release_later(struct head *h)
 {
-	if (!h->on_notice)
+	struct head_decide *d = h->decide;
+
+	if (!d->on_notice)
 		return;
-	h->on_notice = false;
+	d->on_notice = false;
 	if (loop_defer(h->loop, head_release_now, h) < 0)
 		log_error("out of memory: hosts with a notice of preemption stay");
 }
@@ -553,11 +664,12 @@ void head_release_later(struct head *h)
 void head_preempted(void *arg, const char *why, bool done)
 {
 	struct head *h = arg;
+	struct head_decide *d = h->decide;
 
 	if (!decide_is_open(h))
 		return;
-	h->on_notice = false;
-	snprintf(h->notice_text, sizeof(h->notice_text), "%s", why);
+	d->on_notice = false;
+	snprintf(d->notice_text, sizeof(d->notice_text), "%s", why);
 	if (done)
 		decide_succeeded(h, "all workers succeeded");
 	else if (!decide_any_noticed(h))
@@ -584,7 +696,7 @@ void head_give_up(struct head *h)
 		n, h->spec->rendezvous.nodes_min,
 		duration_format(h->spec->rendezvous.join_timeout_ms, limit), n ? names : "none");
 	h->end = (struct group){ .state = GROUP_FAILED, .goal = GOAL_TIMEOUT };
-	h->decided = true;
+	h->decide->decided = true;
 	snprintf(h->cause, sizeof(h->cause), "%.500s", h->end_text);
 	h->why = "timeout";
 	decide_verdict(h);

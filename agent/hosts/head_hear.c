@@ -93,7 +93,7 @@ static int hear_run(const struct head_host *x, const struct round_join *join, st
  * directories. */
 static void hear_past(struct head *h, const json_t *p)
 {
-	if (h->started_ms) /* this head knows better */
+	if (head_has_begun(h)) /* this head knows better */
 		return;
 	if (h->attempt < json_get_int(p, "attempts", 0))
 		h->attempt = (int)json_get_int(p, "attempts", 0);

@@ -129,7 +129,7 @@ static json_t *errors_merge(const struct group_call *g, const struct head_answer
 	size_t k;
 
 	if (g->attempt < 0 || g->attempt == h->attempt - 1)
-		json_array_extend(all, h->failures);
+		json_array_extend(all, head_failures(h));
 	for (size_t i = 0; i < n; i++) {
 		const struct head_host *x = head_member(h, answers[i].number);
 		const json_t *theirs = json_get_array(answers[i].parameters, "failures");
@@ -150,7 +150,7 @@ static json_t *errors_merge(const struct group_call *g, const struct head_answer
 	}
 	list = errors_of_newest(all, g->attempt);
 	failure_list_order(list);
-	failure_list_put_first(list, h->root_cause);
+	failure_list_put_first(list, head_last_cause(h));
 	return list;
 }
 

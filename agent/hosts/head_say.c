@@ -61,7 +61,7 @@ void head_say_assign(struct head *h, struct head_host *x)
 		.attempt = h->attempt - (host->seat != NULL),
 		.restarts = h->budget.used,
 		.starts = starts,
-		.failure = h->short_cause };
+		.failure = head_short_cause(h) };
 
 	head_say(x, "Assign", message_assign(&a));
 }

@@ -109,8 +109,8 @@ void head_seats_vacated(struct head *h)
 /* Whether the verdict waits for one of these workers. */
 static bool seats_awaited(const struct head *h, int first_rank, int n)
 {
-	for (int rank = first_rank; rank < first_rank + n && rank < h->n_workers; rank++)
-		if (h->workers[rank].end == END_NONE)
+	for (int rank = first_rank; rank < first_rank + n; rank++)
+		if (head_awaits_worker(h, rank))
 			return true;
 	return false;
 }
