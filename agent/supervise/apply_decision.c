@@ -47,8 +47,8 @@ static struct group_decision apply_decide(const struct supervisor *sv)
 			.no_restart = w->no_restart,
 			.on_purpose = w->on_purpose };
 	}
-	return sv->on_notice ? group_decide_on_notice(all, sv->n_workers, sv->leader_over)
-			     : group_decide(all, sv->n_workers, sv->leader_over);
+	return sv->on_notice ? group_decide_on_notice(all, sv->n_workers, sv->leader.over)
+			     : group_decide(all, sv->n_workers, sv->leader.over);
 }
 
 /* The failure of w, in one line. */
@@ -130,22 +130,22 @@ static void apply_leader_over(struct supervisor *sv, const struct worker *leader
 	int64_t grace_ms = sv->spec->leader.grace_ms;
 	char text[DURATION_TEXT_MAX];
 
-	sv->leader_over = true;
-	sv->leader_failed = failed;
+	sv->leader.over = true;
+	sv->leader.failed = failed;
 	if (failed) {
 		sv->root_cause_rank = leader->rank;
-		snprintf(sv->leader_text, sizeof(sv->leader_text), "%.300s", sv->reason);
+		snprintf(sv->leader.text, sizeof(sv->leader.text), "%.300s", sv->reason);
 	} else {
-		snprintf(sv->leader_text, sizeof(sv->leader_text), "the leader %.100s succeeded",
+		snprintf(sv->leader.text, sizeof(sv->leader.text), "the leader %.100s succeeded",
 			worker_name(leader));
 	}
 	for (int i = 0; i < sv->n_workers; i++)
 		if (i != leader->place)
 			apply_begin_grace(sv, &sv->workers[i], leader->ended_us);
 	supervisor_report(sv, LOG_NOTICE, "leader-ended", leader->rank, NULL,
-		"%s; the others have %s to leave", sv->leader_text,
+		"%s; the others have %s to leave", sv->leader.text,
 		duration_format(grace_ms, text));
-	loop_timer_arm(sv->leader_timer, (uint64_t)grace_ms);
+	loop_timer_arm(sv->leader.timer, (uint64_t)grace_ms);
 }
 
 static void apply_no_restart(struct supervisor *sv, struct worker *w)
@@ -213,7 +213,7 @@ void apply_decisions(struct supervisor *sv)
 	do {
 		if (sv->group.state != GROUP_STARTING && sv->group.state != GROUP_RUNNING)
 			return;
-		if (!sv->leader_over && FEATURES_ANY(sv, delays_decision, sv))
+		if (!sv->leader.over && FEATURES_ANY(sv, delays_decision, sv))
 			return;
 		d = apply_decide(sv);
 		if (apply_is_groups(d.step) && FEATURES_ANY(sv, decides, sv, d.step))
@@ -245,7 +245,7 @@ void apply_decisions(struct supervisor *sv)
 		}
 		/* These steps post no event to the group, so there may be another step. */
 	} while (d.step == GROUP_DECISION_WORKER ||
-		 (sv->leader_over && d.step != GROUP_DECISION_WAIT &&
+		 (sv->leader.over && d.step != GROUP_DECISION_WAIT &&
 			 d.step != GROUP_DECISION_LEADER_OVER));
 }
 
@@ -254,7 +254,7 @@ void apply_leader_expired(void *arg)
 	struct supervisor *sv = arg;
 
 	supervisor_settle(sv);
-	if (sv->leader_over &&
+	if (sv->leader.over &&
 		(sv->group.state == GROUP_STARTING || sv->group.state == GROUP_RUNNING))
 		end_run_leader_over(sv);
 }

@@ -162,19 +162,19 @@ static void end_run_leader_end(struct supervisor *sv, bool timeout)
 {
 	char what[512];
 
-	loop_timer_disarm(sv->leader_timer);
-	if (sv->leader_failed) {
+	loop_timer_disarm(sv->leader.timer);
+	if (sv->leader.failed) {
 		memset(&sv->decision, 0, sizeof(sv->decision));
-		supervisor_set_reason(sv, "%s", sv->leader_text);
+		supervisor_set_reason(sv, "%s", sv->leader.text);
 		supervisor_post(sv, GROUP_EV_FAIL);
 	} else if (end_run_others_failed(sv, what, sizeof(what))) {
 		memset(&sv->decision, 0, sizeof(sv->decision));
-		snprintf(sv->consequence, sizeof(sv->consequence), "%s", sv->leader_text);
+		snprintf(sv->consequence, sizeof(sv->consequence), "%s", sv->leader.text);
 		sv->root_cause_rank = -1;
-		supervisor_set_reason(sv, "%s; %s", what, sv->leader_text);
+		supervisor_set_reason(sv, "%s; %s", what, sv->leader.text);
 		supervisor_post(sv, GROUP_EV_FAIL);
 	} else {
-		supervisor_set_reason(sv, "%s", sv->leader_text);
+		supervisor_set_reason(sv, "%s", sv->leader.text);
 		if (timeout)
 			supervisor_post(sv, GROUP_EV_DONE);
 		else
@@ -214,7 +214,7 @@ void end_run_timeout_asked(struct supervisor *sv, int64_t limit_ms, const char *
 		return;
 	supervisor_report(sv, LOG_WARNING, "timeout", -1, NULL, "%s (%s)", after, limit);
 	/* The leader's end has decided how the job ends: the limit only cuts the grace short. */
-	if (sv->leader_over && !stop_group_active(sv)) {
+	if (sv->leader.over && !stop_group_active(sv)) {
 		end_run_leader_end(sv, true);
 		return;
 	}
@@ -263,7 +263,7 @@ void end_run_verdict(struct supervisor *sv)
 		.answered = sv->decision.restart,
 		.reason = sv->reason,
 		.consequence = sv->consequence,
-		.succeeded = sv->leader_over ? sv->leader_text : succeeded,
+		.succeeded = sv->leader.over ? sv->leader.text : succeeded,
 		.exit_status = sv->end.exit_status,
 		.stop_signal = sv->stopped_by ? sv->stopped_by : sv->spec->stop.signal,
 		.preempted_status = supervisor_preempted_status(sv),
@@ -359,7 +359,7 @@ void end_run_finish(struct supervisor *sv)
 		"%s (exit status %d)%s%s", sv->end.result, sv->end.exit_status,
 		sv->reason_logged ? "" : ": ", sv->reason_logged ? "" : sv->end.message);
 	/* The agent before this one may have been lost right after this event. */
-	if (strcmp(json_get_string(sv->past_verdict, "result", ""), sv->end.result) != 0)
+	if (strcmp(json_get_string(sv->past.verdict, "result", ""), sv->end.result) != 0)
 		supervisor_event(sv, "ended", -1, job_json_verdict(sv), "%s: %s", sv->end.result,
 			sv->end.message);
 	FEATURES_CALL(sv, job_ended, sv);

@@ -14,9 +14,9 @@
 
 static void **feature_place(const struct supervisor *sv, const struct feature *f)
 {
-	for (size_t i = 0; sv->feature_states && sv->opt.features[i]; i++)
+	for (size_t i = 0; sv->features.states && sv->opt.features[i]; i++)
 		if (sv->opt.features[i] == f)
-			return &sv->feature_states[i];
+			return &sv->features.states[i];
 	return NULL;
 }
 
@@ -41,8 +41,8 @@ int features_new(struct supervisor *sv)
 
 	for (EACH(sv, f))
 		n++;
-	sv->feature_states = calloc(n + 1, sizeof(*sv->feature_states));
-	return sv->feature_states ? 0 : -ENOMEM;
+	sv->features.states = calloc(n + 1, sizeof(*sv->features.states));
+	return sv->features.states ? 0 : -ENOMEM;
 }
 
 int features_init(struct supervisor *sv, struct error *err)
@@ -50,7 +50,7 @@ int features_init(struct supervisor *sv, struct error *err)
 	int r = 0;
 
 	for (EACH(sv, f)) {
-		sv->n_features++;
+		sv->features.n++;
 		if ((*f)->init)
 			r = (*f)->init(sv, err);
 		if (r < 0)
@@ -61,7 +61,7 @@ int features_init(struct supervisor *sv, struct error *err)
 
 void features_hang_up(struct supervisor *sv)
 {
-	for (size_t i = 0; i < sv->n_features; i++)
+	for (size_t i = 0; i < sv->features.n; i++)
 		if (sv->opt.features[i]->hang_up)
 			sv->opt.features[i]->hang_up(sv);
 }
@@ -70,7 +70,7 @@ void features_fini(struct supervisor *sv)
 {
 	size_t n = 0;
 
-	sv->finalising = true;
+	sv->features.finalising = true;
 	for (EACH(sv, f))
 		n++;
 	while (n > 0) {
@@ -79,8 +79,8 @@ void features_fini(struct supervisor *sv)
 		if (f->fini)
 			f->fini(sv);
 	}
-	free(sv->feature_states);
-	sv->feature_states = NULL;
+	free(sv->features.states);
+	sv->features.states = NULL;
 }
 
 int features_exit_status(const struct supervisor *sv, const struct worker *w)
@@ -108,20 +108,20 @@ static void features_next_last(void *arg)
 {
 	struct supervisor *sv = arg;
 
-	while (sv->opt.features && sv->opt.features[sv->n_last]) {
-		const struct feature *f = sv->opt.features[sv->n_last++];
+	while (sv->opt.features && sv->opt.features[sv->features.n_last]) {
+		const struct feature *f = sv->opt.features[sv->features.n_last++];
 
 		if (f->last_answers && f->last_answers(sv, features_next_last, sv))
 			return;
 	}
-	sv->last_fn(sv->last_arg);
+	sv->features.last_fn(sv->features.last_arg);
 }
 
 void features_last_answers(struct supervisor *sv, loop_fn fn, void *arg)
 {
-	sv->n_last = 0;
-	sv->last_fn = fn;
-	sv->last_arg = arg;
+	sv->features.n_last = 0;
+	sv->features.last_fn = fn;
+	sv->features.last_arg = arg;
 	features_next_last(sv);
 }
 

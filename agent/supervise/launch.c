@@ -24,24 +24,24 @@ static int launch_choose_port(struct supervisor *sv, bool master, struct error *
 	int r;
 
 	if (!master) {
-		port_release(&sv->port);
+		port_release(&sv->master.claim);
 		return 0;
 	}
-	if (fixed && sv->port.number == fixed)
+	if (fixed && sv->master.claim.number == fixed)
 		return 0;
 	r = fixed	? port_claim_number(fixed, &port)
 	    : of->first ? port_claim_of(of->first, of->last, &port)
 			: port_claim(&port);
-	if (r == -EADDRINUSE && of->first && sv->port.number)
+	if (r == -EADDRINUSE && of->first && sv->master.claim.number)
 		return 0; /* of these ports only that of the last attempt is left */
 	if (r < 0 && of->first)
 		return error_field(err, r, "rendezvous.master_ports",
 			"expected a free port of %d-%d: %s", of->first, of->last, strerror(-r));
 	if (r < 0)
 		return error_set(err, r, "no port for MASTER_PORT: %s", strerror(-r));
-	port_release(&sv->port);
-	sv->port = port;
-	sv->master_port = port.number;
+	port_release(&sv->master.claim);
+	sv->master.claim = port;
+	sv->master.port = port.number;
 	return 0;
 }
 
@@ -49,7 +49,7 @@ int launch_prepare(struct supervisor *sv, bool master, struct error *err)
 {
 	int r;
 
-	sv->leader_over = sv->leader_failed = false;
+	sv->leader.over = sv->leader.failed = false;
 	supervisor_set_reason(sv, "%s", "");
 	sv->end.exit_status = 0;
 	sv->consequence[0] = '\0';
@@ -401,7 +401,7 @@ void launch_group(struct supervisor *sv)
 		return;
 	}
 	supervisor_event(sv, "started", -1, launch_ranks(sv), "%d worker%s, MASTER_PORT %d",
-		sv->n_workers, sv->n_workers == 1 ? "" : "s", sv->master_port);
+		sv->n_workers, sv->n_workers == 1 ? "" : "s", sv->master.port);
 	if (!delayed)
 		supervisor_post(sv, GROUP_EV_STARTED);
 }

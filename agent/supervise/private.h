@@ -81,19 +81,23 @@ struct supervisor {
 	struct events *events;
 
 	struct group group;
-	enum group_event queue[SUPERVISOR_EVENTS]; /* posted, and not handled yet */
-	size_t n_queue;
-	bool draining; /* the queue is being handled */
+	struct {
+		enum group_event events[SUPERVISOR_EVENTS];
+		size_t n;
+		bool draining; /* they are being handled */
+	} posted;	       /* and not handled yet */
 
 	struct seat *seat; /* in a group of several hosts (seat.c), owned; NULL: no seat yet */
 	struct worker *workers;
 	int n_workers;
-	int *replicas;	   /* per role; Scale changes them */
-	int attempt;	   /* -1 before the first */
-	int agents;	   /* number of agents of this run before this one */
-	char *master_addr; /* of a group of several hosts, owned; NULL: by the specification */
-	int master_port;
-	struct port port;	   /* the claim on master_port */
+	int *replicas; /* per role; Scale changes them */
+	int attempt;   /* -1 before the first */
+	int agents;    /* number of agents of this run before this one */
+	struct {
+		char *addr; /* of a group of several hosts, owned; NULL: by the specification */
+		int port;
+		struct port claim; /* on port */
+	} master;
 	struct tfconfig *tfconfig; /* ports of TF_CONFIG, NULL: none */
 	uint64_t spawned_ms;	   /* when the attempt's workers were started */
 	struct oom *oom;	   /* the kernel's kills for want of memory */
@@ -126,7 +130,6 @@ struct supervisor {
 	bool lost;  /* the verdict is agent_lost */
 	bool guard_died;
 	bool no_verdict; /* only because the guard died: elasticd then finds the agent lost */
-	json_t *past_state, *past_verdict; /* data of the last events of an agent that was lost */
 	int64_t created_us, started_us, ended_us;
 	int64_t log_bytes; /* size of the run's logs after its end; 0: not known */
 
@@ -135,23 +138,33 @@ struct supervisor {
 	LIST_HEAD(, request_wait) waits; /* callers that wait until workers are gone */
 	struct roster *roster;		 /* which worker has which slot */
 	struct orphan_scan *orphan_scan; /* of the present turn (orphans.c) */
-	json_t *past_budgets;		 /* the record's budgets of workers, by name */
-	json_t *past_stopped; /* the record's names of workers that an operator stopped */
-	bool restart_all;     /* the next attempt starts workers stopped on request, too */
-	struct loop_timer *leader_timer; /* grace after the leader's end */
-	bool leader_over;		 /* the leader has ended, and that ends the group */
-	bool leader_failed;		 /* the leader failed and gets no restart */
-	char leader_text[320];		 /* how the leader ended, for people */
+	bool restart_all; /* the next attempt starts workers stopped on request, too */
 
-	/* Features and their state (feature.h). */
-	size_t n_features;     /* whose init() was called, also if it failed */
-	bool on_notice;	       /* a notice of preemption is up */
-	bool unready;	       /* it runs, but is not ready */
-	void **feature_states; /* one for each of opt.features */
-	bool finalising;       /* features are being finalised */
-	size_t n_last;	       /* features whose last answers are given, or awaited */
-	loop_fn last_fn;       /* runs after those */
-	void *last_arg;
+	struct {
+		struct loop_timer *timer; /* grace after its end */
+		bool over;		  /* it has ended, and that ends the group */
+		bool failed;		  /* it failed and gets no restart */
+		char text[320];		  /* how it ended, for people */
+	} leader;
+
+	/* Of an agent that was lost, from its last events and the record. */
+	struct {
+		json_t *state, *verdict; /* the data of these events */
+		json_t *budgets;	 /* of workers, by name */
+		json_t *stopped;	 /* names of workers that an operator stopped */
+	} past;
+
+	/* feature.h */
+	bool on_notice; /* a notice of preemption is up */
+	bool unready;	/* it runs, but is not ready */
+	struct {
+		void **states;	 /* one for each of opt.features */
+		size_t n;	 /* whose init() was called, also if it failed */
+		bool finalising; /* they are being finalised */
+		size_t n_last;	 /* whose last answers are given, or awaited */
+		loop_fn last_fn; /* runs after those */
+		void *last_arg;
+	} features;
 
 	struct loop_signal *signals[_NSIG]; /* by number; NULL: not watched */
 	struct record *record;

@@ -39,23 +39,23 @@ void recover_note(struct supervisor *sv, const json_t *event)
 		return;
 	FEATURES_CALL(sv, past_event, sv, event);
 	if (!strcmp(name, "state") && recover_decides(data)) {
-		json_decref(sv->past_state);
-		sv->past_state = json_incref(data);
+		json_decref(sv->past.state);
+		sv->past.state = json_incref(data);
 	} else if (!strcmp(name, "ended")) {
-		json_decref(sv->past_verdict);
-		sv->past_verdict = json_incref(data);
+		json_decref(sv->past.verdict);
+		sv->past.verdict = json_incref(data);
 	}
 }
 
 static void recover_verdict(struct supervisor *sv, const char *result)
 {
-	json_t *root = json_get_object(sv->past_verdict, "root_cause");
+	json_t *root = json_get_object(sv->past.verdict, "root_cause");
 
 	sv->end.result = result;
-	sv->end.exit_status = (int)json_get_int(sv->past_verdict, "exit_status", 125);
+	sv->end.exit_status = (int)json_get_int(sv->past.verdict, "exit_status", 125);
 	sv->end.root_cause = root ? json_incref(root) : NULL;
 	snprintf(sv->end.message, sizeof(sv->end.message), "%s",
-		json_get_string(sv->past_verdict, "message", ""));
+		json_get_string(sv->past.verdict, "message", ""));
 	supervisor_set_reason(sv, "%s", sv->end.message);
 }
 
@@ -64,9 +64,9 @@ static enum group_event recover_end(struct supervisor *sv)
 {
 	static const enum group_event ends[] = { GROUP_EV_DONE, GROUP_EV_FAIL, GROUP_EV_STOP,
 		GROUP_EV_TIMEOUT, GROUP_EV_PREEMPT };
-	const char *by = json_get_string(sv->past_state, "by", "");
+	const char *by = json_get_string(sv->past.state, "by", "");
 	const struct verdict_result *result =
-		verdict_result(json_get_string(sv->past_verdict, "result", ""));
+		verdict_result(json_get_string(sv->past.verdict, "result", ""));
 
 	if (result) {
 		recover_verdict(sv, result->name);
@@ -97,11 +97,11 @@ static bool recover_to_end(struct supervisor *sv)
 	if (end == GROUP_EV_PREEMPT)
 		(void)FEATURES_ANY(sv, past_ends_job, sv);
 	if (!sv->end.result) {
-		supervisor_set_reason(sv, "%s", json_get_string(sv->past_state, "reason", ""));
-		sv->stopped_by = (int)json_get_int(sv->past_state, "signal", 0);
-		sv->end.exit_status = (int)json_get_int(sv->past_state, "exit_status", 0);
+		supervisor_set_reason(sv, "%s", json_get_string(sv->past.state, "reason", ""));
+		sv->stopped_by = (int)json_get_int(sv->past.state, "signal", 0);
+		sv->end.exit_status = (int)json_get_int(sv->past.state, "exit_status", 0);
 		snprintf(sv->consequence, sizeof(sv->consequence), "%s",
-			json_get_string(sv->past_state, "then", ""));
+			json_get_string(sv->past.state, "then", ""));
 		recover_root_cause(sv);
 	}
 	log_notice("the agent before this one was lost on the way to the end: %s", sv->reason);
@@ -113,17 +113,17 @@ static bool recover_to_end(struct supervisor *sv)
  * again. */
 static bool recover_restart(struct supervisor *sv)
 {
-	bool waited = !strcmp(json_get_string(sv->past_state, "to", ""), "backoff");
-	int64_t left, delay = json_get_int(sv->past_state, "delay_ms", -1);
+	bool waited = !strcmp(json_get_string(sv->past.state, "to", ""), "backoff");
+	int64_t left, delay = json_get_int(sv->past.state, "delay_ms", -1);
 
 	if (delay < 0)
 		return false;
-	left = waited ? (json_get_int(sv->past_state, "next_try_us", 0) - (int64_t)loop_real_us()) /
+	left = waited ? (json_get_int(sv->past.state, "next_try_us", 0) - (int64_t)loop_real_us()) /
 				1000
 		      : delay;
 	if (left > delay) /* the clock was set back */
 		left = delay;
-	supervisor_set_reason(sv, "%s", json_get_string(sv->past_state, "reason", ""));
+	supervisor_set_reason(sv, "%s", json_get_string(sv->past.state, "reason", ""));
 	sv->decision = (struct restart_decision){ .restart = true,
 		.delay_ms = left > 0 ? (uint64_t)left : 0 };
 	supervisor_post(sv, GROUP_EV_RETRY);
@@ -137,9 +137,9 @@ void recover_begin(struct supervisor *sv)
 	const char *why = last ? last : sv->opt.lost;
 	char what[256];
 
-	if (sv->past_verdict && recover_to_end(sv))
+	if (sv->past.verdict && recover_to_end(sv))
 		return;
-	if (sv->attempt >= 0 || sv->past_state)
+	if (sv->attempt >= 0 || sv->past.state)
 		supervisor_event(sv, "agent-lost", -1, NULL,
 			"the agent of this run had died%s%s; its workers were ended with it",
 			why ? ": " : "", why ? why : "");

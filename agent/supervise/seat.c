@@ -21,9 +21,9 @@ void seat_free(struct supervisor *sv)
 	if (sv->seat)
 		free((void *)sv->seat->roles);
 	free(sv->seat);
-	free(sv->master_addr);
+	free(sv->master.addr);
 	sv->seat = NULL;
-	sv->master_addr = NULL;
+	sv->master.addr = NULL;
 }
 
 static struct seat *seat_copy(const struct supervisor *sv, const struct seat *seat)
@@ -86,9 +86,9 @@ int supervisor_launch(struct supervisor *sv, const char *master_addr, int master
 		free(addr);
 		return r;
 	}
-	free(sv->master_addr);
-	sv->master_addr = addr;
-	sv->master_port = master_port;
+	free(sv->master.addr);
+	sv->master.addr = addr;
+	sv->master.port = master_port;
 	supervisor_post(sv, GROUP_EV_READY);
 	return 0;
 }

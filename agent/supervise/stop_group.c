@@ -302,7 +302,7 @@ void stop_group_begin(struct supervisor *sv)
 	};
 	char name[SIGNALS_TEXT_MAX];
 
-	lifecycle_leave(sv, sv->leader_over ? "the leader has ended" : sv->reason);
+	lifecycle_leave(sv, sv->leader.over ? "the leader has ended" : sv->reason);
 	FEATURES_CALL(sv, group_stopping, sv, sv->reason);
 	in.now_ms = loop_now_ms();
 	in.alive = worker_list_alive(sv);

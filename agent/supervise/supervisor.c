@@ -78,12 +78,12 @@ void supervisor_post(struct supervisor *sv, enum group_event event)
 {
 	if (sv->opt.alone) /* the group of a private agent never changes its state */
 		return;
-	if (sv->n_queue == SUPERVISOR_EVENTS) {
+	if (sv->posted.n == SUPERVISOR_EVENTS) {
 		log_error("group event %s is lost: too many in one turn", group_event_name(event));
 		return;
 	}
-	sv->queue[sv->n_queue++] = event;
-	if (!sv->draining && loop_defer(sv->loop, supervisor_drain, sv) < 0)
+	sv->posted.events[sv->posted.n++] = event;
+	if (!sv->posted.draining && loop_defer(sv->loop, supervisor_drain, sv) < 0)
 		supervisor_drain(sv);
 }
 
@@ -184,19 +184,20 @@ static void supervisor_drain(void *arg)
 {
 	struct supervisor *sv = arg;
 
-	sv->draining = true;
-	while (sv->n_queue) {
-		enum group_event event = sv->queue[0];
+	sv->posted.draining = true;
+	while (sv->posted.n) {
+		enum group_event event = sv->posted.events[0];
 
-		memmove(sv->queue, sv->queue + 1, --sv->n_queue * sizeof(sv->queue[0]));
+		memmove(sv->posted.events, sv->posted.events + 1,
+			--sv->posted.n * sizeof(sv->posted.events[0]));
 		supervisor_step(sv, event);
 	}
-	sv->draining = false;
+	sv->posted.draining = false;
 }
 
 void supervisor_settle(struct supervisor *sv)
 {
-	if (!sv->draining)
+	if (!sv->posted.draining)
 		supervisor_drain(sv);
 }
 
@@ -388,7 +389,7 @@ int supervisor_new(struct loop *loop, const struct spec *spec, const struct supe
 		loop_timer_new(loop, supervisor_on_run_time, sv, &sv->run_timer) < 0 ||
 		loop_timer_new(loop, stop_group_expired, sv, &sv->stop_timer) < 0 ||
 		loop_timer_new(loop, lifecycle_expired, sv, &sv->worker_timer) < 0 ||
-		loop_timer_new(loop, apply_leader_expired, sv, &sv->leader_timer) < 0)
+		loop_timer_new(loop, apply_leader_expired, sv, &sv->leader.timer) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
 	r = supervisor_open(sv, err);
 	if (r < 0)
@@ -412,18 +413,18 @@ struct supervisor *supervisor_free(struct supervisor *sv)
 	request_free(sv);
 	worker_list_free(sv);
 	worker_list_free_roster(sv);
-	json_decref(sv->past_budgets);
-	json_decref(sv->past_stopped);
+	json_decref(sv->past.budgets);
+	json_decref(sv->past.stopped);
 	loop_timer_free(sv->worker_timer);
-	loop_timer_free(sv->leader_timer);
+	loop_timer_free(sv->leader.timer);
 	tfconfig_free(sv);
 	seat_free(sv);
-	port_release(&sv->port);
+	port_release(&sv->master.claim);
 	loop_timer_free(sv->stop_timer);
 	loop_timer_free(sv->backoff_timer);
 	loop_timer_free(sv->run_timer);
-	json_decref(sv->past_state);
-	json_decref(sv->past_verdict);
+	json_decref(sv->past.state);
+	json_decref(sv->past.verdict);
 	json_decref(sv->verdict_given);
 	json_decref(sv->failures);
 	json_decref(sv->history);

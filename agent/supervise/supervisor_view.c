@@ -68,7 +68,7 @@ const char *supervisor_reason(const struct supervisor *sv)
 
 bool supervisor_leader_over(const struct supervisor *sv)
 {
-	return sv->leader_over;
+	return sv->leader.over;
 }
 
 int supervisor_stopped_by(const struct supervisor *sv)
@@ -98,7 +98,7 @@ bool supervisor_no_verdict(const struct supervisor *sv)
 
 bool supervisor_finalising(const struct supervisor *sv)
 {
-	return sv->finalising;
+	return sv->features.finalising;
 }
 
 int supervisor_replicas(const struct supervisor *sv, size_t role)
@@ -138,7 +138,7 @@ int supervisor_n_workers(const struct supervisor *sv)
 
 int supervisor_master_port(const struct supervisor *sv)
 {
-	return sv->master_port;
+	return sv->master.port;
 }
 
 void supervisor_show_budget(struct supervisor *sv, const struct restart_budget *b)

@@ -54,8 +54,8 @@ static int environment_world(const struct supervisor *sv, const struct worker *w
 
 static const char *environment_master_addr(const struct supervisor *sv)
 {
-	if (sv->master_addr)
-		return sv->master_addr;
+	if (sv->master.addr)
+		return sv->master.addr;
 	return sv->spec->rendezvous.master_addr ? sv->spec->rendezvous.master_addr : "127.0.0.1";
 }
 
@@ -78,7 +78,7 @@ static int environment_torch(const struct supervisor *sv, const struct worker *w
 		{ "ROLE_WORLD_SIZE", w->role_world },
 		{ "LOCAL_WORLD_SIZE", seat ? sv->n_workers : world },
 		{ "WORLD_SIZE", seat ? seat->world_size : world },
-		{ "MASTER_PORT", sv->master_port },
+		{ "MASTER_PORT", sv->master.port },
 		{ "TORCHELASTIC_RESTART_COUNT",
 			(seat ? seat->restarts : sv->budget.used) + w->restarts },
 		{ "TORCHELASTIC_MAX_RESTARTS", max == SPEC_UNSET ? INT_MAX : max },

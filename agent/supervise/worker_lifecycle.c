@@ -414,5 +414,5 @@ void lifecycle_leave(struct supervisor *sv, const char *why)
 			lifecycle_post(sv, w, STOP_EV_LEAVE);
 	}
 	loop_timer_disarm(sv->worker_timer);
-	loop_timer_disarm(sv->leader_timer);
+	loop_timer_disarm(sv->leader.timer);
 }

@@ -72,7 +72,7 @@ static struct worker *roster_find(
 /* After an agent was lost: takes the budget of w from the record. */
 static int roster_past_budget(struct supervisor *sv, struct worker *w)
 {
-	const json_t *saved = json_object_get(sv->past_budgets, worker_name(w));
+	const json_t *saved = json_object_get(sv->past.budgets, worker_name(w));
 
 	if (!saved)
 		return 0;
@@ -92,7 +92,7 @@ static bool roster_past_stop(struct supervisor *sv, const struct worker *w)
 	const json_t *name;
 	size_t i;
 
-	json_array_foreach (sv->past_stopped, i, name)
+	json_array_foreach (sv->past.stopped, i, name)
 		if (!strcmp(json_string_value(name), worker_name(w)))
 			return true;
 	return false;
@@ -159,9 +159,9 @@ int worker_list_make(struct supervisor *sv, struct error *err)
 	sv->workers = new;
 	sv->n_workers = n;
 	sv->restart_all = false;
-	json_decref(sv->past_budgets);
-	json_decref(sv->past_stopped);
-	sv->past_budgets = sv->past_stopped = NULL;
+	json_decref(sv->past.budgets);
+	json_decref(sv->past.stopped);
+	sv->past.budgets = sv->past.stopped = NULL;
 	roster_free(old, n_old);
 	return r < 0 ? error_set(err, r, "out of memory") : 0;
 }
@@ -228,8 +228,8 @@ struct worker *worker_named(struct supervisor *sv, const char *role, int index)
 
 void worker_list_load_budgets(struct supervisor *sv, const json_t *saved)
 {
-	json_decref(sv->past_budgets);
-	sv->past_budgets = json_is_object(saved) ? json_deep_copy(saved) : NULL;
+	json_decref(sv->past.budgets);
+	sv->past.budgets = json_is_object(saved) ? json_deep_copy(saved) : NULL;
 }
 
 void worker_list_replay_budgets(struct supervisor *sv, const json_t *event)
@@ -238,25 +238,25 @@ void worker_list_replay_budgets(struct supervisor *sv, const json_t *event)
 	const char *worker = json_get_string(data, "worker", NULL);
 	struct restart_budget *b = calloc(1, sizeof(*b));
 
-	if (!sv->past_budgets)
-		sv->past_budgets = json_object();
-	if (!b || !worker || !sv->past_budgets) {
+	if (!sv->past.budgets)
+		sv->past.budgets = json_object();
+	if (!b || !worker || !sv->past.budgets) {
 		free(b);
 		return;
 	}
 	/* A worker that is not in the record has used nothing. */
-	if (restart_load(b, json_object_get(sv->past_budgets, worker), loop_now_ms()) < 0)
+	if (restart_load(b, json_object_get(sv->past.budgets, worker), loop_now_ms()) < 0)
 		memset(b, 0, sizeof(*b));
 	restart_replay(b, json_get_string(data, "cause", ""), json_get_bool(data, "counted", true),
 		loop_now_ms());
-	json_put(sv->past_budgets, worker, restart_save(b));
+	json_put(sv->past.budgets, worker, restart_save(b));
 	free(b);
 }
 
 json_t *worker_list_save_budgets(const struct supervisor *sv)
 {
 	/* Until the workers are made, the record's own budgets count. */
-	json_t *all = sv->past_budgets ? json_deep_copy(sv->past_budgets) : json_object();
+	json_t *all = sv->past.budgets ? json_deep_copy(sv->past.budgets) : json_object();
 
 	for (int i = 0; i < sv->n_workers; i++)
 		if (sv->workers[i].budget)
@@ -270,16 +270,16 @@ void worker_list_load_stopped(struct supervisor *sv, const json_t *saved)
 	const json_t *name;
 	size_t i;
 
-	json_decref(sv->past_stopped);
-	sv->past_stopped = json_array();
+	json_decref(sv->past.stopped);
+	sv->past.stopped = json_array();
 	json_array_foreach (saved, i, name)
 		if (json_is_string(name))
-			json_add(sv->past_stopped, json_string(json_string_value(name)));
+			json_add(sv->past.stopped, json_string(json_string_value(name)));
 }
 
 json_t *worker_list_save_stopped(const struct supervisor *sv)
 {
-	json_t *all = sv->past_stopped ? json_deep_copy(sv->past_stopped) : json_array();
+	json_t *all = sv->past.stopped ? json_deep_copy(sv->past.stopped) : json_array();
 
 	if (sv->restart_all)
 		json_array_clear(all);

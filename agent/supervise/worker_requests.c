@@ -78,7 +78,7 @@ static int request_refuse(const struct supervisor *sv, bool starts, struct error
 	if (sv->group.state != GROUP_STARTING && sv->group.state != GROUP_RUNNING)
 		return error_set(
 			err, -ESHUTDOWN, "the job is %s", group_state_name(sv->group.state));
-	if (sv->leader_over)
+	if (sv->leader.over)
 		return error_set(err, -ESHUTDOWN, "the leader has ended, and the job ends with it");
 	if (starts && sv->on_notice)
 		return error_set(err, -EBUSY, "%s", SUPERVISOR_ON_NOTICE);

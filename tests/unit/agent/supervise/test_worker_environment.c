@@ -29,7 +29,7 @@ static void start(const char *doc)
 		replicas[i] = spec->roles[i].replicas;
 	if (!spec->name)
 		spec->name = strdup("job");
-	agent = (struct supervisor){ .spec = spec, .replicas = replicas, .master_port = 12345 };
+	agent = (struct supervisor){ .spec = spec, .replicas = replicas, .master.port = 12345 };
 	agent.opt.run = "job_abc";
 	ck_assert_int_eq(worker_list_make(&agent, &err), 0);
 	ck_assert_int_eq(tfconfig_begin(&agent, &err), 0);
