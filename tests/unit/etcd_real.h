@@ -37,9 +37,11 @@ static inline bool etcd_is_here(void)
 	return access("/usr/bin/etcd", X_OK) == 0 || access("/usr/local/bin/etcd", X_OK) == 0;
 }
 
-/* A port where no process listens; the kernel gives none of these to a connection by itself. */
+/* A port where no process listens, another one each time; the kernel gives none of these to a
+ * connection by itself. */
 static inline int free_port(void)
 {
+	static bool given[32768];
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	int one = 1, fd, port, taken;
 
@@ -52,9 +54,10 @@ static inline int free_port(void)
 		fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 		ck_assert_int_ge(fd, 0);
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-		taken = bind(fd, (struct sockaddr *)&a, sizeof(a));
+		taken = given[port] || bind(fd, (struct sockaddr *)&a, sizeof(a));
 		close(fd);
 	} while (taken);
+	given[port] = true;
 	return port;
 }
 
