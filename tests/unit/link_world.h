@@ -147,6 +147,20 @@ static inline int head_port(void)
 	return atoi(strrchr(text, ':') + 1);
 }
 
+/* The head goes; the socket that is returned keeps its port from other programs until it is back.
+ */
+static inline int stop_head(int *ret_port)
+{
+	struct link_addresses a = loopback(head_port());
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+
+	*ret_port = head_port();
+	head = link_listen_free(head);
+	must(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) == 0, "reuse");
+	must(bind(fd, (struct sockaddr *)&a.at[0], sizeof(struct sockaddr_in)) == 0, "keep");
+	return fd;
+}
+
 static inline void start_member_as(int i, int port, struct link_identity self)
 {
 	char endpoint[32];

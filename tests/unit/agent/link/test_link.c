@@ -154,16 +154,17 @@ END_TEST
 
 START_TEST(a_restarted_head_refuses_old_links)
 {
-	int port = head_port();
+	int port, kept;
 
 	up(0);
 	heads[0].link = link_free(heads[0].link);
-	head = link_listen_free(head);
+	kept = stop_head(&port);
 	UNTIL(members[0].waits);
 	start_head(port);
 	UNTIL(members[0].ends);
 	ck_assert_str_eq(members[0].why.field, "parameters.head");
 	ck_assert_ptr_nonnull(strstr(members[0].why.text, "which this head serves"));
+	close(kept);
 }
 END_TEST
 
