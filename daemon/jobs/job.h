@@ -74,47 +74,55 @@ struct job {
 	TAILQ_ENTRY(job) in_order, in_active, in_runs, in_names; /* the registry's links */
 	bool is_in_active;
 	const struct job_host *host;
+	unsigned news; /* number of the last news */
+	TAILQ_HEAD(, job_watch) watches;
+
+	/* The run as elasticd knows it. */
 	struct job_record rec;
+	bool unsaved; /* the record lacks the last change */
 	struct mirror mirror;
 	struct budget_holder kept; /* its text */
 	bool odd;		   /* its agent's last state could not be used, which was logged */
+	bool loaded;   /* the mirror's text is there for one answer: see job_load_text() */
+	int64_t seq;   /* the last event that is known */
+	bool accepted; /* an agent was let go once, so a caller may know of the run */
+	bool unread;   /* its files were not read when it was taken up: no agent may follow before
+			*/
+	struct error start_error;
+
+	/* Its life, and its agent. */
 	enum life life;
-	int64_t seq;	  /* the last event that is known */
-	bool accepted;	  /* an agent was let go once, so a caller may know of the run */
+	struct child child; /* until it was let go; pidfd -1 otherwise */
+	struct agent_stream *link;
+	struct child_watch *guard;
 	bool guard_gone;  /* no process of the agent is left */
 	bool guard_known; /* rec.agent_pid is of this boot: this elasticd started or found it */
+	bool clean_end;	  /* the guard was our child and exited in order */
+	unsigned guard_checks; /* that found a guard without an agent */
+	struct scope_request *scope;
 	struct offload_request *sweep;
-	bool counted;		 /* this loss of the agent is in losses_ms already */
-	bool listening;		 /* daemon/api/host_notices.c listens for it */
-	struct reading *reading; /* of daemon/metrics; NULL: its numbers were not read */
-	bool goes_on;		 /* daemon/metrics has not counted its end */
+	struct loop_timer *timer; /* lost, closing: check again; sweeping: sweep again */
+	unsigned tries;
+	uint64_t resume_at_ms;
+	bool counted;			    /* this loss of the agent is in losses_ms already */
+	uint64_t losses_ms[JOB_LOSSES_MAX]; /* the newest at [n_losses - 1] */
+	int n_losses;
+
+	/* An agent that is silent, or late. */
+	struct varlink_client *silence;	 /* waits for a sign of it */
+	struct loop_timer *limit;	 /* until the agent is condemned; NULL: no limit yet */
+	int64_t limit_ms, limit_rest_ms; /* the whole limit, and a second one after it */
+	char *condemned;		 /* why elasticd killed its agent; NULL: it did not */
+	char lost[128];			 /* why elasticd killed only its guard; "": it did not */
+	bool killing;			 /* elasticd is killing the guard, and all that is left */
+
+	/* Kept here for others. */
+	bool listening; /* daemon/api/host_notices.c listens for it */
 	/* For daemon/api/auto_resume.c: this elasticd took the run up and no attempt was seen yet;
 	 * its agent had died before. */
 	bool unheard, returns;
-	bool clean_end; /* the guard was our child and exited in order */
-	bool unsaved;	/* its record lacks the last change */
-	bool unread;	/* its files were not read when it was taken up: no agent may follow before
-			 */
-	bool loaded;	/* the mirror's text is there for one answer: see job_load_text() */
-	struct error start_error;
-	struct agent_stream *link;
-	struct varlink_client *silence; /* waits for a sign of a silent agent */
-	char *condemned;		/* why elasticd killed its agent; NULL: it did not */
-	char lost[128];			/* why elasticd killed only its guard; "": it did not */
-	bool killing;			/* elasticd is killing the guard, and all that is left */
-	struct child child;		/* until it was let go; pidfd -1 otherwise */
-	struct child_watch *guard;
-	struct scope_request *scope;
-	struct loop_timer *timer;	 /* lost, closing: check again; sweeping: sweep again */
-	struct loop_timer *limit;	 /* until the agent is condemned; NULL: no limit yet */
-	int64_t limit_ms, limit_rest_ms; /* the whole limit, and a second one after it */
-	unsigned tries;
-	unsigned guard_checks; /* that found a guard without an agent */
-	uint64_t resume_at_ms;
-	uint64_t losses_ms[JOB_LOSSES_MAX]; /* the newest at [n_losses - 1] */
-	int n_losses;
-	unsigned news; /* number of the last news */
-	TAILQ_HEAD(, job_watch) watches;
+	struct reading *reading; /* of daemon/metrics; NULL: its numbers were not read */
+	bool goes_on;		 /* daemon/metrics has not counted its end */
 };
 
 /* A job from an existing record (taken), in state ended and without a mirror. */
