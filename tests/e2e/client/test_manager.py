@@ -27,9 +27,12 @@ def m(elasticd, daemon):
 
 
 def test_a_job_from_a_dict_until_its_end(box, m):
-    job = m.start(spec("print:hello %r", "eprint:oh", f"barrier:{box.path('work')}", "exit:3", replicas=2,
-                       restart={"max": 1}), name="train")
-    lines = [(line.rank, line.attempt, line.stream, line.data) for line in job.logs(follow=True)]
+    job = m.start(spec("print:hello %r", "eprint:oh", f"wait-file:{box.path('go')}",
+                       f"barrier:{box.path('work')}", "exit:3", replicas=2, restart={"max": 1}), name="train")
+    follow = job.logs(follow=True)
+    first = next(follow)
+    box.path("go").touch()  # not before it follows: it begins with the newest attempt
+    lines = [(line.rank, line.attempt, line.stream, line.data) for line in (first, *follow)]
     assert sorted(lines) == sorted((r, a, s, d) for r in (0, 1) for a in (0, 1) for s, d in
                                    (("stdout", f"hello {r}".encode()), ("stderr", b"oh")))
     ended = job.wait()
