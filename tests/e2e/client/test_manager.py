@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from harness import IFACE, descriptors, have, is_root, other_user, puppet, spec, wait_for
+from harness import IFACE, descriptors, have, is_root, other_user, puppet, spec, wait_file, wait_for
 from impostor import heard, impostor
 from managers import LIMIT, import_package, in_thread
 from python_package import python_with
@@ -78,8 +78,9 @@ def test_values_that_no_message_can_hold_are_named(elasticd, m, value):
 
 
 def test_a_running_job_is_controlled(box, elasticd, m):
-    job = m.start(spec("on:USR1:print:hit", "hang", name="held", replicas=2))
+    job = m.start(spec("on:USR1:print:hit", f"touch:{box.path('up')}.%r", "hang", name="held", replicas=2))
     assert job.wait(LIMIT, until="running").state == "running"
+    wait_file(box.path("up.1"))  # it knows what to do with the signal
     with pytest.raises(elasticd.AlreadyExists):
         m.start(spec("hang", name="held"))
     with pytest.raises(elasticd.DeadlineExceeded):

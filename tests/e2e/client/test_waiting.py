@@ -3,15 +3,17 @@
 
 import pytest
 
-from harness import CTL, spec
+from harness import CTL, spec, wait_file
 from terminal import Terminal
 
 
 @pytest.fixture
-def stubborn(daemon):
+def stubborn(box, daemon):
     """A job whose workers do not end until it is killed."""
-    name, _ = daemon.submit(spec("ignore:TERM", "print:up", "hang", name="j", replicas=2,
+    name, _ = daemon.submit(spec("ignore:TERM", f"touch:{box.path('up')}.%r", "hang", name="j", replicas=2,
                                  stop={"timeout": "600s"}))
+    for rank in range(2):
+        wait_file(box.path(f"up.{rank}"))
     return daemon.wait(name, until="running")
 
 
