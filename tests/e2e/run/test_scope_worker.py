@@ -59,8 +59,8 @@ def test_each_task_has_a_budget_of_its_own(box, daemon):
 
 
 def test_a_spent_budget_fails_the_group_and_the_verdict_names_the_task(box, daemon):
-    job = daemon.run(spec(f"mark:{box.path('marks')}.%r", "if-rank:1:exit:7", "hang", replicas=2,
-                          restart={"scope": "worker", "max": 2}))
+    job = daemon.run(spec(f"mark:{box.path('marks')}.%r", f"if-rank:1:wait-file:{box.path('marks.0')}+exit:7",
+                          "hang", replicas=2, restart={"scope": "worker", "max": 2}))
     assert job["state"] == "failed" and job["attempt"] == 0
     assert job["verdict"]["exit_status"] == 7 and job["verdict"]["root_cause"]["rank"] == 1
     assert "worker:1" in job["verdict"]["message"]
