@@ -61,7 +61,8 @@ def test_a_reload_with_errors_fails(service):
     try:
         service.sh("sh", "-c", f"printf '[limits]\\njobs = 0\\n' > {dropin}/wrong.conf")
         assert service.sh("systemctl", "reload", "elasticd", check=False).returncode != 0
-        assert f"{dropin}/wrong.conf:2: [limits] jobs: expected" in service.journal()
+        service.until(lambda: f"{dropin}/wrong.conf:2: [limits] jobs: expected" in service.journal(),
+                      "the error in the journal")
     finally:
         service.sh("rm", "-r", dropin)
     service.sh("systemctl", "reload", "elasticd")
@@ -315,8 +316,10 @@ def test_a_user_runs_elasticd_by_a_service_manager_of_their_own(machine):
     try:
         owner("systemctl", "--user", "start", "elasticd.socket")
         owner("elasticctl", "start", "--name=own", "--no-python", "sleep", "1000")
-        shown = owner("systemctl", "--user", "show", "elasticd", "-pActiveState", "-pType", "-pStatusText")
-        assert "ActiveState=active" in shown and "Type=notify" in shown and "1 running" in shown, shown
+        shown = machine.until(lambda: [text for text in [owner(
+            "systemctl", "--user", "show", "elasticd", "-pActiveState", "-pType", "-pStatusText")]
+            if "1 running" in text], "the status line to count the job")[0]
+        assert "ActiveState=active" in shown and "Type=notify" in shown, shown
         job = json_list(owner("elasticctl", "list", "--json"))[0]
         scope = owner("systemctl", "--user", "show", f"elasticd-{job['run']}.scope", "-pActiveState",
                       "-pDescription", "-pSlice")
