@@ -63,7 +63,8 @@ def test_a_worker_held_for_a_dump_is_not_blamed(box):
     root = job["verdict"]["root_cause"]
     assert (root["index"], root["collateral"]) == (1, False), root
     assert "no beat" in root["message"]
-    assert root["time_us"] <= box.path("traced").stat().st_mtime_ns // 1000
+    # A file's time is the clock's last tick; what came after the dump would be 14 s later.
+    assert root["time_us"] / 1e6 < box.path("traced").stat().st_mtime + 1
     for event in ("heartbeat-lost", "worker-failing"):
         assert [e["rank"] for e in daemon.events(job["run"]) if e["event"] == event] == [1]
 
