@@ -7,7 +7,6 @@ import sys
 import time
 
 from harness import spec, wait_file
-from several_hosts import free_port
 
 
 def of_attempt(daemon, run, attempt):
@@ -42,10 +41,11 @@ time.sleep(1e6)
 
 
 def test_the_port_of_a_worker_is_waited_for(box, daemon):
-    port, gate = free_port(), box.path("gate")
-    job = {"name": "j", "ready": {"port": port},
-           "roles": [{"command": [sys.executable, "-c", SERVE, str(port), str(gate)]}]}
-    with socket.create_server(("127.0.0.1", port), reuse_port=True):
+    gate = box.path("gate")
+    with socket.create_server(("127.0.0.1", 0), reuse_port=True) as other:
+        port = other.getsockname()[1]
+        job = {"name": "j", "ready": {"port": port},
+               "roles": [{"command": [sys.executable, "-c", SERVE, str(port), str(gate)]}]}
         name, run = daemon.submit(job)
         text = daemon.wait_event(run, "port-taken")["text"]
         assert text.startswith(f"another program listens at port {port}")
