@@ -2,15 +2,25 @@
 """Several agents of this host, each of which is a host of one group."""
 
 import json
+import random
 import socket
 
 from harness import wait_for, wait_text
 
+# Below those that the kernel gives to whoever asks for any port, and those that agents choose.
+PORTS = range(10000, 20000)
+
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """One at which nobody is, and that no program gets by chance before it is used."""
+    while True:
+        with socket.socket() as s:
+            port = random.choice(PORTS)
+            try:
+                s.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 class Group:
