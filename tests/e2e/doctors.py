@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 
-from harness import CTL
+from harness import CTL, PATIENCE, descriptors
 
 
 class Found:
@@ -48,6 +48,27 @@ def doctors(box, *lines, within=()):
         program = within[i].command(CTL) if within else [CTL]
         started.append(box.start(*program, "doctor", "--json", *line, name=f"doctor{i}"))
     return [Found(program.wait()) for program in started]
+
+
+def until_it_leads(program):
+    """Until a doctor listens at loopback, where they meet."""
+    deadline = time.monotonic() + PATIENCE
+    listens = False
+    while not listens:
+        assert time.monotonic() < deadline, program.err
+        time.sleep(0.02)
+        mine = set(descriptors(program.pid).values())
+        with open("/proc/net/tcp", encoding="ascii") as f:
+            rows = [line.split() for line in f]
+        listens = any(row[1].startswith("0100007F:") and row[3] == "0A" and f"socket:[{row[9]}]" in mine
+                      for row in rows)
+
+
+def doctors_with_leader(box, leader, *lines):
+    """doctors() where one leads before the others begin: they need to meet nobody else within their time."""
+    first = box.ctl_start("doctor", "--json", *leader)
+    until_it_leads(first)
+    return [*doctors(box, *lines), Found(first.wait())]
 
 
 class Stranger:

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from doctors import Found, Stranger, doctor, doctors
+from doctors import Found, Stranger, doctor, doctors, doctors_with_leader
 from harness import wait_for
 from local_etcd import LocalEtcd
 from several_hosts import free_port
@@ -50,19 +50,19 @@ def test_hosts_that_do_not_come_are_a_warning_above_it(box):
 
 def test_the_shortest_timeout_decides(box):
     port = free_port()
-    for found in doctors(box, at(port, 3, "--timeout=1h"), at(port, 3, "--timeout=1s")):
+    for found in doctors_with_leader(box, at(port, 3, "--timeout=1h"), at(port, 3, "--timeout=1s")):
         found.expect("meeting", "problem", "only 2 of 3 hosts came")
 
 
 def test_missing_node_ranks_are_named(box):
     port = free_port()
-    for found in doctors(box, *[ranked(port, i, "--timeout=2s") for i in (2, 0)]):
+    for found in doctors_with_leader(box, ranked(port, 0), ranked(port, 2, "--timeout=2s")):
         found.expect("meeting", "problem", "only 2 of 3 hosts came", "node ranks are missing: 1")
 
 
 def test_a_node_rank_that_is_there_twice_is_refused(box):
     port = free_port()
-    found = doctors(box, *[ranked(port, i, "--timeout=2s") for i in (0, 1, 1)])
+    found = doctors_with_leader(box, ranked(port, 0), *[ranked(port, 1, "--timeout=2s")] * 2)
     texts = [f.of("meeting")["found"] for f in found]
     assert sum("--node-rank: 1 is that of" in text for text in texts) == 1, texts
     assert sum("missing: 2" in text for text in texts) == 2, texts
