@@ -163,15 +163,22 @@ def read_only(box, path):
     if not is_root():
         pytest.skip("only root can mount a directory read-only")
 
-    def mount(how):
-        subprocess.run(["mount", "-o", f"remount,bind,{how}", str(path)], check=True)
+    def mount(how, where=path):
+        subprocess.run(["mount", "-o", f"remount,bind,{how}", str(where)], check=True)
 
-    done = subprocess.run(["mount", "--bind", str(path), str(path)], capture_output=True, text=True,
-                          check=False)
-    if done.returncode:
-        pytest.skip(f"cannot mount: {done.stderr.strip()}")
-    box.cleanups.append(lambda: subprocess.run(["umount", "-l", str(path)], check=False))
-    mount("ro")
+    def bind(what, where):
+        done = subprocess.run(["mount", "--bind", str(what), str(where)], capture_output=True, text=True,
+                              check=False)
+        if done.returncode:
+            pytest.skip(f"cannot mount: {done.stderr.strip()}")
+        box.cleanups.append(lambda: subprocess.run(["umount", "-l", str(where)], check=False))
+
+    # Read-only before anybody sees it: the kernel refuses that while a file is being written there.
+    aside = box.path("aside")
+    aside.mkdir()
+    bind(path, aside)
+    mount("ro", aside)
+    bind(aside, path)
     return mount
 
 
