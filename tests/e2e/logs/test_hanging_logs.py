@@ -7,7 +7,7 @@ import time
 import pytest
 
 from hanging import hanging
-from harness import PUPPET, SLOWER, spec, stat_of, wait_file, wait_gone, wait_text
+from harness import PUPPET, spec, stat_of, wait_file, wait_gone, wait_text
 
 pytestmark = pytest.mark.root
 
@@ -66,7 +66,8 @@ def test_a_job_in_a_directory_that_hangs_delays_no_other_job(box, daemon):
             begun = time.monotonic()
             assert [j["name"] for j in daemon.call("List")["jobs"]] == [name]
             longest = max(longest, time.monotonic() - begun)
-        assert longest < 0.9 * SLOWER, f"a list took {longest} s"
+        # Who waits for that file system does so for 3 s (LOG_FS_LIMIT_MS), or for ever.
+        assert longest < 2.5, f"a list took {longest} s"
         assert daemon.run(spec("exit:0", name="other"))["state"] == "succeeded"
         assert "the file system does not answer" in (daemon.record(run) / "last_error").read_text()
 
