@@ -91,7 +91,9 @@ def test_a_notice_of_the_cloud_reaches_every_job_that_asked_and_no_other(box, ho
         assert up["source"] == "gce" and up.get("deadline_us"), up
     for run in (other, silent):
         assert not notices(daemon, run) and daemon.status(run)["state"] == "running"
-    assert daemon.program.err.count("notice of preemption from gce") == 3, daemon.program.err
+    told = "notice of preemption from gce"
+    wait_for(lambda: daemon.program.err.count(told) >= 3, daemon.program.err_path, what="elasticd to say so")
+    assert daemon.program.err.count(told) == 3, daemon.program.err
 
 
 def test_a_job_that_starts_while_a_notice_is_up_is_told_too_and_each_once(box, host):
