@@ -88,7 +88,7 @@ def test_start_waits_until_the_job_is_ready(box, daemon):
                           ready={"barrier": "b", "timeout": "50ms"}))
     assert result.rc == 124 and "j is not ready after 50ms, and goes on" in result.err, result
     assert time.monotonic() - began < 5, "the limit began only after these 5 s"
-    assert daemon.status("j")["state"] == "starting"
+    daemon.watch("j", lambda job, _: job["state"] == "starting")
     assert box.ctl("stop", "j").rc == 0
     result = box.ctl(*job("hang", ready={"barrier": "b", "timeout": "50ms"}))
     assert result.rc == 124 and "j is not ready after 50ms, and goes on" in result.err, result
