@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from harness import BUILD, CTL, SANITIZED, children, spec, wait_gone
+from harness import BUILD, CTL, SANITIZED, children, spec, wait_for, wait_gone
 from tmux import Screen
 
 
@@ -17,7 +17,9 @@ def jobs(box, daemon):
     for name, replicas in (("digits", 3), ("llama", 2)):
         daemon.submit(spec("print:step %r of a long epoch – and more words than fit into fifty columns",
                            "hang", name=name, replicas=replicas, restart={"max": 3}, logs={"redirects": 3}))
-        daemon.wait(name, until="running")
+        job = daemon.wait(name, until="running")
+        wait_for(lambda n=name: all(w.get("last_line") for w in daemon.status(n, live=True)["workers"]),
+                 *(daemon.log(job, 0, r).parent for r in range(replicas)), what="a line of each worker")
 
 
 def fits(lines, columns):
