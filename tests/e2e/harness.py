@@ -42,10 +42,13 @@ class Watch:
             self.add(d)
 
     def add(self, d):
+        """Returns whether it was not watched before."""
         wd = _libc.inotify_add_watch(Watch._fd, os.fsencode(str(d)), IN_ANY)
-        if wd >= 0 and wd not in self.mine:
-            self.mine.add(wd)
-            Watch._users[wd] = Watch._users.get(wd, 0) + 1
+        if wd < 0 or wd in self.mine:
+            return False
+        self.mine.add(wd)
+        Watch._users[wd] = Watch._users.get(wd, 0) + 1
+        return True
 
     def wait(self, seconds):
         if Watch._fd < 0:  # none to be had: look again soon
@@ -76,10 +79,9 @@ def wait_for(condition, *dirs, timeout=None, what=None):
             left = deadline - time.monotonic()
             if left <= 0:
                 raise Unmet(f"not in {timeout} s: {what or condition}")
-            # A directory that was not there yet gets its watch now.
-            for d in dirs:
-                watch.add(d)
-            watch.wait(min(left, 1))
+            # A directory that was not there yet gets its watch now, and may have got a file before.
+            if not [d for d in dirs if watch.add(d)]:
+                watch.wait(min(left, 1))
     finally:
         watch.close()
 
