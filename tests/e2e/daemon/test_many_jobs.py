@@ -5,12 +5,12 @@ import json
 
 import pytest
 
-from harness import VarlinkError, spec, wait_for
+from harness import VarlinkError, spec, wait_file, wait_for
 
 
-def start(daemon, *names, steps=("hang",)):
+def start(daemon, *names):
     for name in names:
-        daemon.submit(spec(*steps, name=name))
+        daemon.submit(spec("hang", name=name))
     for name in names:
         daemon.wait(name, until="running")
 
@@ -72,7 +72,9 @@ def test_restart_by_pattern_leaves_ended_jobs_alone(box, daemon):
 
 def test_restart_asks_all_jobs_before_it_waits_for_one(box, daemon):
     """The first cannot be stopped for a while, which does not keep the second waiting."""
-    daemon.submit(spec("ignore:TERM", "hang", name="stays", stop={"timeout": "1h"}))
+    daemon.submit(spec("ignore:TERM", f"touch:{box.path('up')}", "hang", name="stays",
+                       stop={"timeout": "1h"}))
+    wait_file(box.path("up"))
     daemon.wait("stays", until="running")
     start(daemon, "goes")
     restart = box.ctl_start("restart", "stays", "goes")
@@ -119,7 +121,12 @@ def test_wait_all_waits_for_what_is_active(box, daemon):
 def test_wait_that_kills_ends_all_at_the_same_time(box, daemon):
     """More than one connection's calls; none waits for the one before it."""
     names = [f"j{i}" for i in range(6)]
-    start(daemon, *names, steps=("ignore:TERM", "hang"))
+    for name in names:
+        daemon.submit(spec("ignore:TERM", f"touch:{box.path(name)}", "hang", name=name,
+                           stop={"timeout": "1h"}))
+    for name in names:
+        wait_file(box.path(name))
+        daemon.wait(name, until="running")
     wait = box.ctl_start("wait", "--timeout=100ms", "--kill", *names)
     for name in names:
         wait_for(lambda: daemon.status(name)["state"] == "stopping", what=f"{name} to be stopped")
