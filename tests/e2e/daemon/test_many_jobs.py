@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from harness import VarlinkError, spec, wait_file, wait_for
+from harness import VarlinkError, spec, wait_file, wait_for, wait_text
+from overhearing import overhear
 
 
 def start(daemon, *names):
@@ -112,7 +113,10 @@ def test_wait_all_waits_for_what_is_active(box, daemon):
     assert box.ctl("wait", "--all").rc == 0
     daemon.submit(spec(f"wait-file:{box.path('go')}", name="a"))
     daemon.submit(spec(f"wait-file:{box.path('go')}", "exit:3", name="b"))
-    wait = box.ctl_start("wait", "--all")
+    heard, way = box.path("heard"), box.path("heard.sock")
+    overhear(daemon, way, heard)
+    wait = box.ctl_start("wait", "--all", f"--socket={way}")
+    wait_text(heard, "Manager.Wait")  # it has seen what is active
     box.path("go").touch()
     result = wait.wait()
     assert result.rc == 3, result

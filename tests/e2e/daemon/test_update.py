@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs that are simply there: the files of jobs.d, started after a boot, and kept as they say."""
 
-import contextlib
 import json
 import os
-import socket
-import threading
 
 import pytest
 
 from harness import PUPPET, wait_file, wait_text
+from overhearing import overhear
 
 
 class Files:
@@ -28,29 +26,6 @@ class Files:
 
     def states(self):
         return {j["name"]: j["state"] for j in self.daemon.call("List", ended=True)["jobs"]}
-
-
-def overhear(daemon, path, heard):
-    """Listens at path, writes what callers say to the file heard, and tells it to the daemon."""
-    listening = socket.socket(socket.AF_UNIX)
-    listening.bind(str(path))
-    listening.listen()
-
-    def copy(source, target, log):
-        with contextlib.suppress(OSError), open(log, "ab", buffering=0) as out:
-            while data := source.recv(65536):
-                out.write(data)
-                target.sendall(data)
-            target.shutdown(socket.SHUT_WR)
-
-    def serve():
-        while True:
-            caller, called = listening.accept()[0], socket.socket(socket.AF_UNIX)
-            called.connect(str(daemon.socket))
-            for args in (caller, called, heard), (called, caller, os.devnull):
-                threading.Thread(target=copy, args=args, daemon=True).start()
-
-    threading.Thread(target=serve, daemon=True).start()
 
 
 @pytest.fixture
@@ -89,6 +64,7 @@ def test_jobs_wait_until_others_are_ready(files, box, daemon):
     answer = files.update()
     assert answer.rc == 1 and answer.out == "started a\nstarted c\n"
     assert "b is not started: it needs a, which is not ready after 50ms" in answer.err
+    daemon.wait("a", until="running")
     assert "State: running, not ready, since" in box.ctl("status", "a").out
     lines = box.ctl("list").out.splitlines()
     assert {x.split()[0] for x in lines if "running, not ready" in x} == {"a"}, lines
