@@ -167,7 +167,8 @@ def test_a_user_that_stops_what_removes_its_logs_has_one_such_process(box, share
         callers = [open_ones.enter_context(shared.connect()) for _ in runs]
         for v, run in zip(callers, runs):
             v.send("Remove", job=run, logs=True)
-        wait_for(lambda: children(shared.pid), what="a process that removes logs")
+        wait_for(lambda: [p for p in children(shared.pid) if (stat_of(p) or "?")[0] == "T"],
+                 what="a process that removes logs, and is stopped")
         for _ in range(20):
             shared.call("Ping")
         assert len(children(shared.pid)) == 1
