@@ -1,26 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several agents of this host, each of which is a host of one group."""
 
+import contextlib
 import json
 import random
 import socket
 
 from harness import wait_for, wait_text
 
-# Below those that the kernel gives to whoever asks for any port, and those that agents choose.
-PORTS = range(10000, 20000)
+_taken = []  # sockets whose names tell the tests of other processes which ports this one uses
+
+
+def free_ports(count):
+    """The first of so many neighbours that are free, and that no other test uses as long as this process
+    lives. They lie below those that the kernel gives to programs that ask for any, and those that agents choose."""
+    for first in iter(lambda: random.randrange(10000, 20000 - count), None):
+        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
+            names = []
+            for port in range(first, first + count):
+                names.append(stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)))
+                names[-1].bind(f"\0elasticd-e2e-port-{port}")
+                with socket.socket() as s:
+                    s.bind(("", port))
+            stack.pop_all()
+            _taken.extend(names)
+            return first
 
 
 def free_port():
-    """One at which nobody is, and that no program gets by chance before it is used."""
-    while True:
-        with socket.socket() as s:
-            port = random.choice(PORTS)
-            try:
-                s.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
+    return free_ports(1)
 
 
 class Group:

@@ -1,28 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """rendezvous.master_ports: MASTER_PORT is one of the ports that a firewall lets through."""
 
-import contextlib
 import json
 import socket
 
-import pytest
-
 from harness import puppet, spec
-from several_hosts import Group, variables
-
-
-def free_range(n):
-    """The first of n neighbours that are free."""
-    for first in range(20011, 32000, 13):
-        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
-            for i in range(n):
-                stack.enter_context(socket.socket()).bind(("", first + i))
-            return first
-    pytest.skip("no free ports side by side")
+from several_hosts import Group, free_ports, variables
 
 
 def test_rank_0_s_host_takes_a_port_of_the_range_and_another_one_after_a_restart(box):
-    first = free_range(2)
+    first = free_ports(2)
     group = Group(box, "2")
     for _ in range(2):
         group.start(puppet(f"env:{box.path('env')}.%r.%a", f"barrier:{box.path('met')}.%a",
@@ -35,7 +22,7 @@ def test_rank_0_s_host_takes_a_port_of_the_range_and_another_one_after_a_restart
 
 
 def test_one_port_is_enough_for_all_attempts_of_one_host(box):
-    first = free_range(1)
+    first = free_ports(1)
     path = box.path("job.json")
     path.write_text(json.dumps(spec(f"env:{box.path('env')}.%a", "if-attempt:0:exit:1",
                                     restart={"max": 1, "backoff": "0"},

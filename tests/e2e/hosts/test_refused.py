@@ -8,6 +8,7 @@ import pytest
 
 from group import Group
 from harness import VarlinkError, alive, spec, wait_for
+from several_hosts import free_port
 from stranger import FalseHead, Stranger, third_of_three
 
 
@@ -98,7 +99,7 @@ def test_a_secret_has_to_be_the_group_s(box):
 
 def test_a_daemon_that_requires_a_secret_starts_no_group_without_one(box):
     daemon = box.new_daemon(config="[rendezvous]\nrequire = token\n").start()
-    rendezvous = {"nodes": "1:2", "endpoints": "127.0.0.1:29477", "last_call": 0, "lease": "100ms"}
+    rendezvous = {"nodes": "1:2", "endpoints": f"127.0.0.1:{free_port()}", "last_call": 0, "lease": "100ms"}
     with pytest.raises(VarlinkError) as refused:
         daemon.submit(spec("exit:0", rendezvous=rendezvous))
     assert refused.value.parameters["field"] == "rendezvous.token_file", refused.value
