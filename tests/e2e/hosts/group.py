@@ -6,7 +6,7 @@ import json
 import os
 import signal
 
-from harness import BUILD, CTL, SLOWER, Unmet, alive, children, wait_for
+from harness import BUILD, CTL, SLOWER, Unmet, alive, children, wait_for, wait_gone
 from net import make_net
 
 SOLO = str(BUILD / "tests/tools/solo")
@@ -123,7 +123,7 @@ class Group:
             raise Unmet(f"no round of just the hosts {hosts}:\n{self.records.read_text()}") from None
 
     def wait_end_of(self, worker):
-        wait_for(lambda: not alive(worker.pid), timeout=60, what=f"the end of {worker}")
+        wait_gone(worker.pid)
 
     def check(self):
         """No two rounds have lived at once."""
