@@ -50,7 +50,9 @@ def test_links_that_are_lost_leave_no_descriptor(group):
     first = counts()
     for _ in range(3):
         last = cut_and_heal(last)
-    wait_for(lambda: counts() == first, what=f"the descriptors to be {first} again, now {counts()}")
+    # At first one that was on its way out may have been counted, too.
+    wait_for(lambda: all(n <= was for n, was in zip(counts(), first)),
+             what=f"the descriptors to be {first} again, now {counts()}")
     group.stop()
 
 
