@@ -109,7 +109,7 @@ def test_an_agent_that_stands_still_holds_up_no_reader(box, watched, port):
     assert not of(found, "elasticd_job_attempt", name="still")
     # It answers late, and its numbers are there soon.
     wait_for(lambda: of(samples(get(connection, "/metrics")[1]), "elasticd_job_up", name="still") == [1],
-             watched.state, timeout=10)
+             watched.state)
 
 
 @pytest.mark.skipif(not is_root(), reason="needs root")

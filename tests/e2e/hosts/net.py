@@ -178,7 +178,7 @@ def make_net(box, count):
         pytest.skip(f"cannot make networks here: {e}")
 
     def close():
-        wait_for(lambda: not net.processes(), what="the last process of the hosts to end", timeout=10)
+        wait_for(lambda: not net.processes(), what="the last process of the hosts to end")
         net.close()
 
     box.cleanups.append(close)
