@@ -3,6 +3,7 @@
 answers is the word of some job's user."""
 
 import concurrent.futures
+import contextlib
 import copy
 import json
 import os
@@ -77,7 +78,7 @@ class Speaker:
                 peer = self.listening.accept()[0]
             except OSError:
                 return
-            with peer:
+            with peer, contextlib.suppress(ConnectionError):  # it has seen enough, and gone
                 while data := peer.recv(65536):
                     peer.sendall(self.reply * data.count(b"\0"))
 
