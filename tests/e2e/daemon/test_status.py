@@ -166,6 +166,7 @@ def test_watch_shows_each_change_until_the_run_has_ended(box, daemon):
     t.expect("\x1b[H\x1b[J")
     t.expect("Restarts: 1 of 3 used")
     everything.wait_out(" 1/3 ")
+    plain.wait_out("Restarts: 1 of 3 used")  # else it may draw both changes together
     box.ctl("stop", "j")
     everything.wait_out("0 active")
     assert t.wait().rc == 3 and b" default:0 " not in t.seen
