@@ -198,8 +198,9 @@ def test_hosts_wait_for_the_head_s_host_and_run_again_with_its_next_run(group):
 
 
 def test_without_the_head_s_host_the_others_end_with_its_name(box):
-    group = Group(box, 2, "2", join_timeout="2s")
-    group.start().wait_round(0, 1)
+    group = Group(box, 2, "2")
+    group.start(0).wait_event('"host-joined"')
+    group.start(1, join_timeout="2s").wait_round(0, 1)
     group.kill_agent(0)
     result = group.runs[1].wait()
     assert result.rc == 125 and "node0" in result.err, result
