@@ -14,13 +14,14 @@ import pytest
 from etcd_group import LEASE_MS as ETCD_LEASE_MS
 from etcd_group import EtcdGroup
 from group import LEASE_MS, Group
-from harness import PATIENCE, Watch, alive, children, cmdline, pidfd_of, wait_for, wait_gone
+from harness import PATIENCE, SLOWER, Watch, alive, children, cmdline, pidfd_of, wait_for, wait_gone
 
 SEED = int(os.environ.get("ELASTIC_HOSTS_SEED", 20240117))
 SECONDS = float(os.environ.get("ELASTIC_HOSTS_SECONDS", 16))
 MEMBERS = int(os.environ.get("ELASTIC_HOSTS_ETCD_MEMBERS", 1))
 HOSTS = 4
 CONNECT_S = 3  # how long an agent waits for an address before it tries again
+START_S = 5 * SLOWER  # how long hosts that have ended need at most to be there again on a busy machine
 
 
 class Churn:
@@ -31,7 +32,7 @@ class Churn:
     In half of the churns workers start again alone, so that hosts take the places of lost ones."""
 
     alone = False  # where that is what child is
-    again_s = 3 * LEASE_MS / 1000 + CONNECT_S  # two hosts run, after all were healed
+    again_s = 3 * LEASE_MS / 1000 + CONNECT_S + START_S  # two hosts run, after all were healed
 
     def __init__(self, box, child):
         restart = {"max": 100000, "scope": "worker" if child == self.alone else "group"}
@@ -193,7 +194,7 @@ class EtcdChurn(Churn):
 
     alone = True
     store_loss_ms = ETCD_LEASE_MS
-    again_s = (store_loss_ms + 4 * ETCD_LEASE_MS) / 1000 + CONNECT_S
+    again_s = (store_loss_ms + 4 * ETCD_LEASE_MS) / 1000 + CONNECT_S + START_S
 
     @classmethod
     def make(cls, box, **options):
