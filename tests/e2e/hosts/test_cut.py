@@ -14,7 +14,7 @@ from workers import Worker, entry_bytes, environment
 
 @pytest.fixture
 def group(box):
-    return Group(box, 3, "2:3")
+    return Group(box, 3, "2:3", last_call="60s")
 
 
 @pytest.mark.parametrize("how", [
@@ -109,7 +109,7 @@ def test_a_host_that_comes_back_while_the_group_ends_ends_like_the_others(box):
 
 def test_a_short_cut_changes_nothing_and_what_ended_meanwhile_is_told_after_it(box):
     """With success on each host the group ends, so that one report counts exactly once."""
-    group = Group(box, 3, "2:3", lease_ms=8000 * SLOWER)
+    group = Group(box, 3, "2:3", lease_ms=8000 * SLOWER, last_call="60s")
     only = group.start().wait_round(0, 1, 2)
     group.kill_worker(only.workers[0], signal.SIGUSR1)
     group.net.cut(2)
@@ -125,7 +125,7 @@ def test_a_short_cut_changes_nothing_and_what_ended_meanwhile_is_told_after_it(b
 
 
 def test_a_failure_during_a_short_cut_is_counted_once(box):
-    group = Group(box, 3, "2:3", lease_ms=8000 * SLOWER, restart={"max": 3})
+    group = Group(box, 3, "2:3", lease_ms=8000 * SLOWER, restart={"max": 3}, last_call="60s")
     first = group.start().wait_round(0, 1, 2)
     group.net.cut(2)
     group.kill_worker(first.workers[2], signal.SIGUSR2)

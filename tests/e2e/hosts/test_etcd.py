@@ -14,7 +14,7 @@ from harness import alive, wait_for
 
 @pytest.fixture
 def group(box):
-    return EtcdGroup(box, 3, "2:3")
+    return EtcdGroup(box, 3, "2:3", last_call="60s")
 
 
 def test_hosts_find_each_other_and_leave_nothing_behind(group):
@@ -160,7 +160,7 @@ def test_a_claim_whose_answer_comes_late_is_found_to_be_the_lead(box):
 
 
 def test_restarts_count_on_under_the_next_head(box):
-    group = EtcdGroup(box, 3, "2:3", restart={"max": 1, "backoff": "0"})
+    group = EtcdGroup(box, 3, "2:3", restart={"max": 1, "backoff": "0"}, last_call="60s")
     first = group.start_led(0).wait_round(0, 1, 2)
     group.kill_worker(first.workers[2], signal.SIGUSR2)
     second = group.wait_round(0, 1, 2, after=first)

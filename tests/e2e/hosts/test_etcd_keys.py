@@ -46,7 +46,7 @@ while not os.path.exists(done):
 
 @needs_library
 def test_persistent_keys_outlive_the_host_that_leads(box):
-    group = EtcdGroup(box, 3, "2:3")
+    group = EtcdGroup(box, 3, "2:3", last_call="60s")
     done, told = box.path("done"), box.path("told")
     command = [sys.executable, str(write_script(box, KEEPER)), str(done), str(told)]
     group.document["roles"] = [{"replicas": 1, "env": ENV, "command": command}]

@@ -90,7 +90,7 @@ JUNK = 300000  # bytes of a task that is released at once
 
 class Ledgers(EtcdGroup):
     def __init__(self, box, count, nodes, durable=True):
-        super().__init__(box, count, nodes)
+        super().__init__(box, count, nodes, last_call="60s")
         self.base, self.ledger = self.dir / "tasks", self.dir / "tasks.ledger"
         self.ledger.touch()
         self.document["roles"] = [{"replicas": 1, "command": [*script(LEDGER), str(self.base), str(JUNK)]}]

@@ -12,7 +12,7 @@ def order(round_):
 
 
 def test_ranks_follow_topologies_and_a_neighbour_takes_the_seat_of_a_lost_host(box):
-    group = Group(box, 6, "2:4")
+    group = Group(box, 6, "2:4", last_call="60s")
     for host, topology in enumerate(["pod2/r1", "pod1/r2", "pod2/r1", "pod1/r1"]):
         group.start(host, topology=topology)
     first = group.wait_round(0, 1, 2, 3)
