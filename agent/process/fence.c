@@ -82,8 +82,9 @@ int64_t fence_left_ms(void)
 	return deadline > ms ? (int64_t)(deadline - ms) : 0;
 }
 
-/* Returns how many living descendants of agent got SIGKILL. */
-static size_t fence_kill_once(pid_t agent)
+/* Returns how many living descendants of agent got SIGKILL. An agent that goes on sets another
+ * deadline when they are dead, and before it starts others. */
+static size_t fence_kill_once(pid_t agent, uint64_t deadline)
 {
 	_cleanup_free_ struct proc_stat *procs = NULL;
 	size_t n = 0, killed = 0;
@@ -91,7 +92,7 @@ static size_t fence_kill_once(pid_t agent)
 	if (proc_stat_all(&procs, &n) < 0)
 		return 1;
 	n = proc_keep_descendants(procs, n, agent);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n && atomic_load(&fence->deadline_ms) == deadline; i++)
 		if (!proc_stat_dead(&procs[i]) && !proc_kill(&procs[i], SIGKILL))
 			killed++;
 	return killed;
@@ -102,14 +103,15 @@ void fence_kill(pid_t agent)
 	const struct timespec tick = { .tv_nsec = 10000000 };
 	uint64_t deadline = atomic_load(&fence->deadline_ms);
 
+	if (!deadline || deadline > (uint64_t)boottime_us() / 1000)
+		return; /* the agent has gone on */
 	/* Dead ones stay until the agent reaps them. */
-	for (int i = 0; i < FENCE_ROUNDS && fence_kill_once(agent); i++) {
+	for (int i = 0; i < FENCE_ROUNDS && fence_kill_once(agent, deadline); i++) {
 		if (!i)
 			log_error("the lease of this host is over, and its workers live: killing "
 				  "them");
 		nanosleep(&tick, NULL);
 	}
-	/* An agent that goes on meanwhile may have set another one. */
 	atomic_compare_exchange_strong(&fence->deadline_ms, &deadline, 0);
 }
 

@@ -107,6 +107,47 @@ START_TEST(workers_of_a_stopped_agent_are_killed_and_the_agent_is_not)
 }
 END_TEST
 
+static pid_t start_worker(int fd)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		for (;;)
+			pause();
+	(void)!write(fd, &pid, sizeof(pid));
+	return pid;
+}
+
+START_TEST(workers_that_an_agent_starts_when_it_goes_on_are_not_killed)
+{
+	int fds[2];
+	pid_t agent, worker;
+	struct proc_stat p = { 0 };
+
+	ck_assert_int_eq(fence_make(), 0);
+	ck_assert_int_eq(pipe(fds), 0);
+	agent = fork();
+	if (agent == 0) {
+		waitpid(start_worker(fds[1]), NULL, 0);
+		fence_set(0);
+		fence_set(now_ms() + 60000);
+		start_worker(fds[1]);
+		for (;;)
+			pause();
+	}
+	ck_assert_int_eq(read(fds[0], &worker, sizeof(worker)), sizeof(worker));
+	fence_set(now_ms());
+	fence_kill(agent);
+	ck_assert_int_eq(read(fds[0], &worker, sizeof(worker)), sizeof(worker));
+	ck_assert_int_eq(proc_stat_read(worker, &p), 0);
+	ck_assert(!proc_stat_dead(&p));
+	ck_assert_int_gt(fence_left_ms(), 50000);
+	kill(worker, SIGKILL);
+	kill(agent, SIGKILL);
+	waitpid(agent, NULL, 0);
+}
+END_TEST
+
 START_TEST(the_last_word_goes_to_the_address_that_was_left)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -138,6 +179,7 @@ int main(void)
 	tcase_add_test(tc, without_a_fence_there_is_no_deadline);
 	tcase_add_test(tc, the_guard_knows_how_much_time_is_left);
 	tcase_add_test(tc, workers_of_a_stopped_agent_are_killed_and_the_agent_is_not);
+	tcase_add_test(tc, workers_that_an_agent_starts_when_it_goes_on_are_not_killed);
 	tcase_add_test(tc, the_last_word_goes_to_the_address_that_was_left);
 	suite_add_tcase(s, tc);
 	return suite_run(s);
