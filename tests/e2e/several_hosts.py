@@ -13,7 +13,8 @@ _taken = []  # sockets whose names tell the tests of other processes which ports
 
 def free_ports(count):
     """The first of so many neighbours that are free, and that no other test uses as long as this process
-    lives. They lie below those that the kernel gives to programs that ask for any, and those that agents choose."""
+    lives. They lie below the ports that the kernel gives to programs that ask for any, and below those that
+    agents choose."""
     for first in iter(lambda: random.randrange(10000, 20000 - count), None):
         with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
             names = []
