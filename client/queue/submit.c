@@ -356,7 +356,7 @@ static bool is_only_full(struct submit *s, const char *error)
 	if (s->no_wait ||
 		(strcmp(name, "ResourceExhausted") != 0 && strcmp(name, "DeadlineExceeded") != 0))
 		return false;
-	if (loop_now_ms() + 20 - s->sent_ms >= WAIT_MS)
+	if (loop_now_ms() + 20 - s->sent_ms >= s->wait_ms)
 		return true;
 	/* If the queue is full of results, releasing ours makes room. */
 	if (!s->collect)
@@ -416,6 +416,7 @@ static bool send_batch(struct submit *s)
 	s->next = json_array();
 	s->next_bytes = 0;
 	s->sent_ms = loop_now_ms();
+	s->wait_ms = (uint64_t)wait_ms;
 	s->sent_freed = s->collect ? collect_freed(s->collect) : 0;
 	p = ctl_with(queue_named(&s->q), "tasks", json_incref(s->flight));
 	p = ctl_with(p, "wait_ms", json_integer(wait_ms));

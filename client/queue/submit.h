@@ -41,6 +41,7 @@ struct submit {
 	size_t next_bytes;
 	json_t *flight; /* tasks of the open call, or NULL */
 	uint64_t sent_ms;
+	uint64_t wait_ms;    /* that it may wait for room */
 	uint64_t sent_freed; /* collect_freed() when it was sent */
 	size_t batch;	     /* the most tasks for one call */
 	bool must_release;   /* the queue is full of results: some go before more tasks come */

@@ -9,6 +9,7 @@ import select
 import signal
 import socket
 import threading
+import time
 
 import pytest
 
@@ -114,6 +115,33 @@ def test_a_submit_to_a_stopped_agent_times_out(box, daemon):
         result = box.ctl("task", "submit", "--timeout=100ms", "j", "1")
     assert result.rc == 124 and "timed out after 0.1 s" in result.err, result
     assert "interrupted: the queue has not answered\n" in result.err, result
+
+
+def test_a_queue_that_is_full_until_the_limit_is_no_refusal(box):
+    """Each call is answered right before the end of its own wait, which is no longer than what is left."""
+    path = box.path("full.sock")
+
+    def serve(server):
+        connection, _ = server.accept()
+        full = {"error": "io.elasticd.Queue.ResourceExhausted", "parameters": {"message": "it is full"}}
+        answer = {"parameters": {"first": 1, "accepted": 1}}
+        # It may leave with a call unanswered.
+        with connection, contextlib.suppress(ConnectionError):
+            while data := connection.recv(65536):
+                waits = json.loads(data[:-1])["parameters"]["wait_ms"]
+                time.sleep(max(0, waits - 15) / 1000)
+                connection.sendall(json.dumps(answer).encode() + b"\0")
+                answer = full
+
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()
+        thread = threading.Thread(target=serve, args=(server,), daemon=True)
+        thread.start()
+        result = box.sh(CTL, f"--socket={path}", "task", "submit", "--timeout=300ms", "j", "1", "2")
+        thread.join(timeout=60)
+    assert result.rc == 124 and "timed out after 0.3 s" in result.err, result
+    assert result.out == "1\n" and "interrupted: 1 task was accepted" in result.err, result
 
 
 def test_one_signal_ends_who_is_not_answered(box):
