@@ -80,10 +80,11 @@ def test_with_a_grace_period_training_goes_on_between_two_saves(daemon):
 
 
 def test_a_worker_half_as_fast_as_the_others_saves_twice_too(daemon):
-    # Steps of 20 and of 40 ms, which nothing holds together, and six seconds.
+    # Steps of 50 and of 100 ms, which nothing holds together, and six seconds. How late a process wakes
+    # where many others run is little to such steps: a fourth more than before would be too much.
     done = daemon.run(job(
-        "barrier:ready", f"if-rank:1:{train(0, FOR_EVER, 40)}", f"if-rank:0:{train(0, 20, 20)}",
-        "if-rank:0:notify:6000:maintenance", f"if-rank:0:{train(20, FOR_EVER, 20)}", replicas=2))
+        "barrier:ready", f"if-rank:1:{train(0, FOR_EVER, 100)}", f"if-rank:0:{train(0, 10, 50)}",
+        "if-rank:0:notify:6000:maintenance", f"if-rank:0:{train(10, FOR_EVER, 50)}", replicas=2))
     assert done["state"] == "preempted", done
     verdict = done["verdict"]
     if "no second save: " in verdict["message"]:
