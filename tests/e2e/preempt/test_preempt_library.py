@@ -97,10 +97,11 @@ def test_a_worker_half_as_fast_as_the_others_saves_twice_too(daemon):
 
 def test_the_verdict_says_when_a_slow_worker_has_no_time_for_a_second_save(daemon):
     # It is five times as slow: when it has come to the first step, it would need longer than there is
-    # to where the other one is by then.
+    # to where the other one is by then, which asks the agent at each step meanwhile: that may take as
+    # long as three of its steps.
     done = daemon.run(job(
-        "barrier:ready", f"if-rank:1:{train(0, FOR_EVER, 50)}", f"if-rank:0:{train(0, 60, 10)}",
-        "if-rank:0:notify:10000:maintenance", f"if-rank:0:{train(60, FOR_EVER, 10)}", replicas=2))
+        "barrier:ready", f"if-rank:1:{train(0, FOR_EVER, 100)}", f"if-rank:0:{train(0, 30, 20)}",
+        "if-rank:0:notify:6000:maintenance", f"if-rank:0:{train(30, FOR_EVER, 20)}", replicas=2))
     assert done["state"] == "preempted", done
     message = done["verdict"]["message"]
     assert re.search(r"no second save: worker:1 is \d+ steps behind, which takes it .*, and .* are left",
