@@ -2,6 +2,7 @@
 /* Lines of the worker's log.jsonl. */
 #include "worker/base/failure.h"
 #include "worker/base/handle.h"
+#include "worker/base/process_id.h"
 
 #include "common/text/json.h"
 
@@ -11,20 +12,24 @@
 #include <sys/uio.h>
 #include <time.h>
 
-/* The file's descriptor, opened for the first line; or a negative errno. */
+/* The file's descriptor, opened for the first line; or a negative errno. A child of fork() opens
+ * its own: one that another thread opened meanwhile is in the child's memory, but it may not have
+ * it. */
 static int log_open(struct elasticd *h)
 {
-	int fd = atomic_load(&h->log_fd), none = -1;
+	const uint64_t mine = (uint64_t)process_id() << 32;
+	uint64_t seen = atomic_load(&h->log_fd);
+	int fd;
 
-	if (fd >= 0)
-		return fd;
+	if (seen >> 32 == mine >> 32)
+		return (int)(uint32_t)seen;
 	fd = open(h->log_file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
 	if (fd < 0)
 		return -errno;
-	if (atomic_compare_exchange_strong(&h->log_fd, &none, fd))
+	if (atomic_compare_exchange_strong(&h->log_fd, &seen, mine | (uint32_t)fd))
 		return fd;
 	close(fd);
-	return none;
+	return (int)(uint32_t)seen;
 }
 
 static enum elasticd_status log_fields(json_t *line, const char *fields)

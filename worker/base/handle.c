@@ -3,10 +3,10 @@
 #include "worker/base/failure.h"
 #include "worker/base/fences.h"
 #include "worker/base/pool.h"
-
-#include "common/base/cleanup.h"
+#include "worker/base/process_id.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { SILENCE_MS = 60000 };
 
@@ -16,7 +16,6 @@ struct elasticd *handle_new(void)
 
 	if (!h)
 		return NULL;
-	atomic_store(&h->log_fd, -1);
 	atomic_store(&h->exit_code, WORKER_EXIT_CODE);
 	fences_register();
 	h->fences = fences_needed();
@@ -35,6 +34,15 @@ static void handle_close_pool(struct elasticd *h)
 	pool_unref(p);
 }
 
+/* In a child of fork() the number may be of another file. */
+static void handle_close_log(struct elasticd *h)
+{
+	uint64_t log = atomic_load(&h->log_fd);
+
+	if (log >> 32 == (uint64_t)process_id())
+		close((int)(uint32_t)log);
+}
+
 void handle_free(struct elasticd *h)
 {
 	struct identity *i = &h->identity;
@@ -44,7 +52,7 @@ void handle_free(struct elasticd *h)
 		munmap(h->board, BOARD_BYTES);
 	else
 		free(h->board);
-	close_fd(atomic_load(&h->log_fd));
+	handle_close_log(h);
 	free(i->job);
 	free(i->run);
 	free(i->role);

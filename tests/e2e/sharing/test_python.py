@@ -464,6 +464,35 @@ def test_structured_lines_go_to_the_log_file(elasticd, tmp_path, monkeypatch):
     assert "OSError: disk" in second["exception"] and second["logger"] == "test.python"
 
 
+def test_a_child_of_fork_opens_the_log_file_itself(box):
+    """What another thread has opened during fork() is in the child's memory, but not in its table."""
+    path = box.path("log.jsonl")
+    result = by_hand(box, """
+        import os
+        import elasticd
+        path = os.environ["ELASTICD_LOG_FILE"]
+        with elasticd.init() as job:
+            job.log("info", "parent")
+            open_ones = {os.path.realpath(f"/proc/self/fd/{n}"): int(n) for n in os.listdir("/proc/self/fd")}
+            fd = open_ones[path]
+            pid = os.fork()
+            if not pid:
+                os.close(fd)
+                with open(path + ".other", "w") as other:
+                    assert other.fileno() == fd
+                    job.log("info", "child")
+                    job.close()
+                    other.write("kept")
+                os._exit(0)
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+            job.log("info", "parent again")
+        """, ELASTICD_LOG_FILE=str(path))
+    assert result.rc == 0, result
+    assert [json.loads(line)["message"] for line in path.read_text().splitlines()] == [
+        "parent", "child", "parent again"]
+    assert box.path("log.jsonl.other").read_text() == "kept"
+
+
 INTERRUPTED = """
     import os, signal, sys, threading
     import elasticd
