@@ -82,8 +82,17 @@ int64_t fence_left_ms(void)
 	return deadline > ms ? (int64_t)(deadline - ms) : 0;
 }
 
-/* Returns how many living descendants of agent got SIGKILL. An agent that goes on sets another
- * deadline when they are dead, and before it starts others. */
+/* An agent that goes on may have started p after the deadline. In the tick of the deadline both are
+ * possible: then it has set another one before it started p. */
+static bool fence_spares(const struct proc_stat *p, uint64_t deadline)
+{
+	uint64_t tick = deadline * (uint64_t)sysconf(_SC_CLK_TCK) / 1000;
+
+	return p->start_ticks > tick ||
+	       (p->start_ticks == tick && atomic_load(&fence->deadline_ms) != deadline);
+}
+
+/* Returns how many living descendants of agent got SIGKILL. */
 static size_t fence_kill_once(pid_t agent, uint64_t deadline)
 {
 	_cleanup_free_ struct proc_stat *procs = NULL;
@@ -92,8 +101,9 @@ static size_t fence_kill_once(pid_t agent, uint64_t deadline)
 	if (proc_stat_all(&procs, &n) < 0)
 		return 1;
 	n = proc_keep_descendants(procs, n, agent);
-	for (size_t i = 0; i < n && atomic_load(&fence->deadline_ms) == deadline; i++)
-		if (!proc_stat_dead(&procs[i]) && !proc_kill(&procs[i], SIGKILL))
+	for (size_t i = 0; i < n; i++)
+		if (!proc_stat_dead(&procs[i]) && !fence_spares(&procs[i], deadline) &&
+			!proc_kill(&procs[i], SIGKILL))
 			killed++;
 	return killed;
 }

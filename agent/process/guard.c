@@ -118,7 +118,8 @@ static int guard_wait(pid_t agent, struct cgroup *cgroup, const sigset_t *signal
 
 	while (!(left = fence_left_ms())) {
 		cgroup_reopen(cgroup);
-		cgroup_kill(cgroup);
+		if (!fence_left_ms()) /* the agent may have gone on meanwhile */
+			cgroup_kill(cgroup);
 		cgroup_close(cgroup);
 		fence_kill(agent);
 	}
