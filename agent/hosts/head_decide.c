@@ -33,7 +33,7 @@ struct head_decide {
 		bool failed; /* failures has had one of it */
 		enum decide_end end;
 	} * workers;		   /* by rank */
-	int n_workers;		   /* how many hosts run them */
+	int n_workers;		   /* of all hosts; 0 also without memory */
 	int left, succeeded, lost; /* without an end; with DECIDE_SUCCESS; with DECIDE_LOST */
 	json_t *failures;	   /* in the head's time */
 	json_t *pending;	   /* those whose decision waits for a feature */

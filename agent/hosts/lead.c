@@ -31,7 +31,7 @@ static void lead_post_found(struct lead *l);
 /* Whether this host wants to lead, at all. */
 static bool lead_wants_to_lead(const struct lead *l)
 {
-	return !l->hosts->spec->rendezvous.never_leads && hosts_now_ms() >= l->yields_ms &&
+	return !l->hosts->spec->rendezvous.never_leads && hosts_now_ms() >= l->claims_from_ms &&
 	       !l->hosts->leave_asked && !l->hosts->stop_asked && !l->hosts->member->leaving &&
 	       l->hosts->member->state != MEMBER_OVER;
 }
@@ -288,8 +288,8 @@ static void lead_wait(struct lead *l)
 	int rank = -1, head_rank = 0;
 	size_t i;
 
-	if (hosts_now_ms() < l->yields_ms)
-		loop_timer_arm(l->turn, l->yields_ms - hosts_now_ms());
+	if (hosts_now_ms() < l->claims_from_ms)
+		loop_timer_arm(l->turn, l->claims_from_ms - hosts_now_ms());
 	if (!lead_wants_to_lead(l))
 		return;
 	json_array_foreach (json_get_array(state, "hosts"), i, one) {

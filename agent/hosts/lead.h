@@ -86,7 +86,7 @@ struct lead {
 	char reported[512];	  /* the trouble with etcd that was reported last; "": none */
 	bool reported_claim;	  /* a claim of this host met it */
 	char follows[HOSTS_ID];	  /* the agent that leads, as far as this host knows */
-	uint64_t yields_ms;	  /* this host does not want to lead until then */
+	uint64_t claims_from_ms;  /* this host does not want to lead before */
 	struct lead_reach *reach;
 	struct lead_keys *persistent; /* keys of workers */
 
@@ -127,13 +127,13 @@ struct lead {
 	bool rewrites_all;	    /* etcd has lost one of these, too */
 	bool granted;		    /* group_lease is a new one */
 
-	/* The end of this host's lead: the later of these, the nearer. */
+	/* How this host's part in all that ends, in this order. */
 	enum lead_leaving {
 		LEAD_STAYS,
 		LEAD_RESIGNS,	/* gives up the lead as soon as all is written */
 		LEAD_RESIGNING, /* is giving it up */
 		LEAD_REMOVES,	/* removes all keys but end */
-		LEAD_WITHDRAWS, /* takes itself out of the last round, and does not lead */
+		LEAD_WITHDRAWS, /* has given up the lead, or never led: leaves the last round */
 		LEAD_LEFT,	/* has nothing left to do in etcd */
 	} leaving;
 	bool yields;		    /* it resigns because other hosts do not reach it */

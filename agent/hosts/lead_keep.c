@@ -460,7 +460,7 @@ void lead_remove(struct lead *l)
 	if (l->leaving > LEAD_RESIGNS)
 		return;
 	l->leaving = LEAD_REMOVES;
-	l->yields = false;
+	l->yields = false; /* the group has ended: no other host is to lead */
 	loop_timer_disarm(l->over);
 	loop_timer_arm(l->removal, LEAD_REMOVE_MS);
 	lead_flush(l);

@@ -128,7 +128,7 @@ static void reach_asked(void *arg, const struct etcd_answer *a)
 		return;
 	log_warning("%d hosts do not reach this one, which leads too few: another one may lead",
 		waiting);
-	l->yields_ms = hosts_now_ms() + REACH_LEASES * reach_lease_ms(l);
+	l->claims_from_ms = hosts_now_ms() + REACH_LEASES * reach_lease_ms(l);
 	l->yields = true;
 	lead_resign(l);
 }

@@ -11,7 +11,7 @@ enum { EVENTS_WINDOW_MS = 10000, EVENTS_MAX = 100 };
 
 /* True when this event may be written. Tasks can be put back and fail thousands of times in a
  * second, and events must not fill the disk. */
-static bool event_is_allowed(struct dispatch_group *g, const char *event)
+static bool effects_event_is_allowed(struct dispatch_group *g, const char *event)
 {
 	struct supervisor *sv = g->d->sv;
 	uint64_t now = loop_now_ms();
@@ -27,7 +27,7 @@ static bool event_is_allowed(struct dispatch_group *g, const char *event)
 	return ++g->n_events <= EVENTS_MAX;
 }
 
-static void event_add(struct dispatch *d, const struct queue_order *order)
+static void effects_event_add(struct dispatch *d, const struct queue_order *order)
 {
 	struct supervisor *sv = d->sv;
 	const struct worker *w =
@@ -35,12 +35,12 @@ static void event_add(struct dispatch *d, const struct queue_order *order)
 	char event[64];
 
 	snprintf(event, sizeof(event), "queue-%s", order->event);
-	if (event_is_allowed(d->group, event))
+	if (effects_event_is_allowed(d->group, event))
 		supervisor_event(sv, event, w ? w->rank : -1, NULL, "%s", order->text);
 }
 
 /* Treats the failure as an error that the worker reported: the restart rules decide. */
-static void fail_own(struct supervisor *sv, struct worker *w, const char *message)
+static void effects_fail_own(struct supervisor *sv, struct worker *w, const char *message)
 {
 	supervisor_worker_error(sv, w, NULL, message);
 	lifecycle_end(sv, w, (uint64_t)supervisor_spec(sv)->stop.timeout_ms, false);
@@ -48,7 +48,7 @@ static void fail_own(struct supervisor *sv, struct worker *w, const char *messag
 }
 
 /* Starts the worker again alone, whatever the scope: it is not blamed, and no budget pays. */
-static void restart_own(struct supervisor *sv, struct worker *w, const char *why)
+static void effects_restart_own(struct supervisor *sv, struct worker *w, const char *why)
 {
 	struct error err = { 0 };
 	int place = w->place, n;
@@ -63,7 +63,7 @@ static void restart_own(struct supervisor *sv, struct worker *w, const char *why
 		log_warning("%s cannot be killed: %s", worker_name(w), err.text);
 }
 
-static void on_dumped(void *arg, char *const *dirs, size_t n)
+static void effects_dumped(void *arg, char *const *dirs, size_t n)
 {
 	struct supervisor *sv = arg;
 
@@ -78,7 +78,7 @@ static void on_dumped(void *arg, char *const *dirs, size_t n)
 		}
 }
 
-static void dump_now(void *arg)
+static void effects_dump_now(void *arg)
 {
 	struct dispatch_group *g = arg;
 	struct supervisor *sv = g->d->sv;
@@ -89,27 +89,27 @@ static void dump_now(void *arg)
 	g->n_dump = 0;
 	if (g->dumping || limit <= 0 || !watchdog_of(sv))
 		return;
-	if (n && watchdog_dump(sv, g->dump, n, g->dump_why, (uint64_t)limit, on_dumped, sv, &err) <
-			 0)
+	if (n && watchdog_dump(sv, g->dump, n, g->dump_why, (uint64_t)limit, effects_dumped, sv,
+			 &err) < 0)
 		log_warning("cannot dump the workers: %s", err.text);
 	else
 		g->dumping = n > 0;
 }
 
 /* Dumps all such workers of this turn together. */
-static void dump_own(struct dispatch_group *g, const struct worker *w, const char *why)
+static void effects_dump_own(struct dispatch_group *g, const struct worker *w, const char *why)
 {
 	if (g->n_dump == DISPATCH_DUMPED)
 		return;
 	g->dump[g->n_dump++] = w->place;
 	snprintf(g->dump_why, sizeof(g->dump_why), "%s", why);
-	if (g->n_dump == 1 && loop_defer(supervisor_loop(g->d->sv), dump_now, g) < 0)
-		dump_now(g);
+	if (g->n_dump == 1 && loop_defer(supervisor_loop(g->d->sv), effects_dump_now, g) < 0)
+		effects_dump_now(g);
 }
 
 void dispatch_forget_dumps(struct dispatch_group *g)
 {
-	loop_cancel(supervisor_loop(g->d->sv), dump_now, g);
+	loop_cancel(supervisor_loop(g->d->sv), effects_dump_now, g);
 }
 
 void dispatch_order(struct supervisor *sv, struct worker *w, const char *what, const char *why)
@@ -125,15 +125,15 @@ void dispatch_order(struct supervisor *sv, struct worker *w, const char *what, c
 	if (!worker_alive(w) || stop_group_active(sv) || supervisor_ended(sv))
 		return;
 	if (!strcmp(what, COMMONS_RESTART))
-		restart_own(sv, w, why);
+		effects_restart_own(sv, w, why);
 	else if (!strcmp(what, COMMONS_FAIL))
-		fail_own(sv, w, why);
+		effects_fail_own(sv, w, why);
 	else if (!strcmp(what, COMMONS_DUMP))
-		dump_own(g, w, why);
+		effects_dump_own(g, w, why);
 }
 
 /* Has the order carried out on the host of that worker. */
-static void order_worker(struct dispatch *d, int worker, const char *what, const char *why)
+static void effects_order_worker(struct dispatch *d, int worker, const char *what, const char *why)
 {
 	struct worker *w = commons_worker(d->commons, worker);
 
@@ -143,18 +143,18 @@ static void order_worker(struct dispatch *d, int worker, const char *what, const
 		dispatch_order(d->sv, w, what, why);
 }
 
-static void dump_stalled(struct dispatch *d, const struct queue_order *order)
+static void effects_dump_stalled(struct dispatch *d, const struct queue_order *order)
 {
 	size_t n = 0;
 
 	log_warning("%s", order->text);
-	event_add(d, order);
+	effects_event_add(d, order);
 	for (int i = 0; i < commons_count(d->commons) && n < DISPATCH_DUMPED; i++) {
 		const struct worker *w = commons_at(d->commons, i);
 
 		if (!worker_alive(w) || !queue_worker_has_lease(d->q, w->slot))
 			continue;
-		order_worker(d, w->slot, COMMONS_DUMP, order->text);
+		effects_order_worker(d, w->slot, COMMONS_DUMP, order->text);
 		n++;
 	}
 }
@@ -166,21 +166,21 @@ void dispatch_group_do(struct dispatch *d, const struct queue_order *order)
 	switch (order->what) {
 	case QUEUE_ORDER_CANCEL:
 		dispatch_stream_cancelled(d, order);
-		order_worker(d, order->worker, COMMONS_CANCEL, "");
+		effects_order_worker(d, order->worker, COMMONS_CANCEL, "");
 		break;
 	case QUEUE_ORDER_KILL:
-		event_add(d, order);
-		order_worker(d, order->worker, COMMONS_RESTART, order->text);
+		effects_event_add(d, order);
+		effects_order_worker(d, order->worker, COMMONS_RESTART, order->text);
 		break;
 	case QUEUE_ORDER_EVENT:
-		event_add(d, order);
+		effects_event_add(d, order);
 		if (strcmp(order->event, "init-failed") != 0)
 			break;
 		snprintf(message, sizeof(message), "roles[].init: %s", order->text);
-		order_worker(d, order->worker, COMMONS_FAIL, message);
+		effects_order_worker(d, order->worker, COMMONS_FAIL, message);
 		break;
 	case QUEUE_ORDER_STALL:
-		dump_stalled(d, order);
+		effects_dump_stalled(d, order);
 		break;
 	default:
 		break;

@@ -210,7 +210,10 @@ static void group_event(void *arg, const char *event, int rank, json_t *data, co
 {
 	const struct sharing_group *g = arg;
 
-	events_add(supervisor_events(g->sv), event, g->attempt, rank, data, "%s", text);
+	if (supervisor_events(g->sv))
+		events_add(supervisor_events(g->sv), event, g->attempt, rank, data, "%s", text);
+	else
+		json_decref(data);
 }
 
 static struct commons_state group_state(void *arg)

@@ -76,7 +76,7 @@ const struct supervisor_options *supervisor_options(const struct supervisor *sv)
 struct logs *supervisor_logs(const struct supervisor *sv);
 /* The run's record, or where it has none its log directory; NULL: neither. */
 const char *supervisor_dir(const struct supervisor *sv);
-/* NULL: a private agent, which has none. */
+/* NULL while the supervisor is made, and when it ends. */
 struct events *supervisor_events(const struct supervisor *sv);
 /* Adds an event of the present attempt, where there are events. rank: -1: of no worker. data is
  * taken, may be NULL. */

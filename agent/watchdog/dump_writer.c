@@ -12,7 +12,7 @@
 #include <time.h>
 
 /* Opens a new file in dir, or returns NULL: a file that cannot be written is left out. */
-static FILE *write_open(const char *dir, const char *name)
+static FILE *dump_create(const char *dir, const char *name)
 {
 	char path[PATH_MAX];
 
@@ -23,7 +23,7 @@ static FILE *write_open(const char *dir, const char *name)
 
 /* Writes a file of /proc below a title, ending in a newline; or the reason why it cannot be read.
  */
-static void write_section(FILE *out, const char *title, pid_t pid, int tid, const char *file)
+static void dump_write_section(FILE *out, const char *title, pid_t pid, int tid, const char *file)
 {
 	_cleanup_free_ char *text = NULL;
 	char path[64];
@@ -39,17 +39,17 @@ static void write_section(FILE *out, const char *title, pid_t pid, int tid, cons
 		fprintf(out, "%s%s", text, len && text[len - 1] == '\n' ? "" : "\n");
 }
 
-static void write_thread(FILE *out, pid_t pid, int tid)
+static void dump_write_thread(FILE *out, pid_t pid, int tid)
 {
 	fprintf(out, "\n== thread %d\n", tid);
-	write_section(out, "name", pid, tid, "comm");
-	write_section(out, "waits in", pid, tid, "wchan");
-	write_section(out, "system call", pid, tid, "syscall");
-	write_section(out, "kernel stack:\n", pid, tid, "stack");
-	write_section(out, "status:\n", pid, tid, "status");
+	dump_write_section(out, "name", pid, tid, "comm");
+	dump_write_section(out, "waits in", pid, tid, "wchan");
+	dump_write_section(out, "system call", pid, tid, "syscall");
+	dump_write_section(out, "kernel stack:\n", pid, tid, "stack");
+	dump_write_section(out, "status:\n", pid, tid, "status");
 }
 
-static void write_threads(FILE *out, pid_t pid)
+static void dump_write_threads(FILE *out, pid_t pid)
 {
 	char path[64];
 	_cleanup_dir_ DIR *dir = NULL;
@@ -67,12 +67,12 @@ static void write_threads(FILE *out, pid_t pid)
 			fprintf(out, "\n(and more threads)\n");
 			return;
 		}
-		write_thread(out, pid, tid);
+		dump_write_thread(out, pid, tid);
 	}
 }
 
 /* Writes the lines of the tables in /proc/<pid>/net about a socket with this inode. */
-static void write_socket(FILE *out, pid_t pid, const char *inode)
+static void dump_write_socket(FILE *out, pid_t pid, const char *inode)
 {
 	static const char *const tables[] = { "tcp", "tcp6", "udp", "udp6", "unix" };
 
@@ -93,7 +93,7 @@ static void write_socket(FILE *out, pid_t pid, const char *inode)
 	}
 }
 
-static void write_descriptor(FILE *out, pid_t pid, const char *fd)
+static void dump_write_descriptor(FILE *out, pid_t pid, const char *fd)
 {
 	char path[300], to[PATH_MAX];
 	ssize_t n;
@@ -106,11 +106,11 @@ static void write_descriptor(FILE *out, pid_t pid, const char *fd)
 	fprintf(out, "  %s -> %s\n", fd, to);
 	if (!strncmp(to, "socket:[", 8)) {
 		to[n - 1] = '\0';
-		write_socket(out, pid, to + 8);
+		dump_write_socket(out, pid, to + 8);
 	}
 }
 
-static void write_descriptors(FILE *out, pid_t pid)
+static void dump_write_descriptors(FILE *out, pid_t pid)
 {
 	char path[64];
 	_cleanup_dir_ DIR *dir = NULL;
@@ -122,12 +122,12 @@ static void write_descriptors(FILE *out, pid_t pid)
 	fprintf(out, "\n== open files%s%s\n", dir ? "" : ": ", dir ? "" : strerror(errno));
 	while (dir && (e = readdir(dir)) && n < DUMP_DESCRIPTORS)
 		if (e->d_name[0] != '.') {
-			write_descriptor(out, pid, e->d_name);
+			dump_write_descriptor(out, pid, e->d_name);
 			n++;
 		}
 }
 
-static void write_command(FILE *out, pid_t pid)
+static void dump_write_command(FILE *out, pid_t pid)
 {
 	_cleanup_free_ char *text = NULL;
 	char path[64];
@@ -142,27 +142,27 @@ static void write_command(FILE *out, pid_t pid)
 	fprintf(out, "command: %s\n", text);
 }
 
-static void write_process(const char *dir, const struct proc_stat *p)
+static void dump_write_process(const char *dir, const struct proc_stat *p)
 {
 	_cleanup_file_ FILE *out = NULL;
 	char name[32];
 
 	snprintf(name, sizeof(name), "%d.txt", (int)p->pid);
-	out = write_open(dir, name);
+	out = dump_create(dir, name);
 	if (!out)
 		return;
 	fprintf(out, "process %d (%s), parent %d, state %c\n", (int)p->pid, p->comm, (int)p->ppid,
 		p->state);
-	write_command(out, p->pid);
-	write_section(out, "cgroup:\n", p->pid, p->pid, "cgroup");
+	dump_write_command(out, p->pid);
+	dump_write_section(out, "cgroup:\n", p->pid, p->pid, "cgroup");
 	fflush(out);
-	write_threads(out, p->pid);
+	dump_write_threads(out, p->pid);
 	fflush(out);
-	write_descriptors(out, p->pid);
+	dump_write_descriptors(out, p->pid);
 }
 
 /* Lists the worker first, then its descendants. Returns how many; ret is owned. */
-static size_t write_list(pid_t pid, struct proc_stat **ret)
+static size_t dump_processes(pid_t pid, struct proc_stat **ret)
 {
 	struct proc_stat *procs = NULL, self;
 	size_t n = 0;
@@ -182,10 +182,10 @@ static size_t write_list(pid_t pid, struct proc_stat **ret)
 	return *ret ? n + 1 : 0;
 }
 
-static void write_why(const struct dump_worker *worker, const char *dir)
+static void dump_write_why(const struct dump_worker *worker, const char *dir)
 {
-	_cleanup_file_ FILE *why = write_open(dir, "why.txt");
-	_cleanup_file_ FILE *tail = write_open(dir, "tail.txt");
+	_cleanup_file_ FILE *why = dump_create(dir, "why.txt");
+	_cleanup_file_ FILE *tail = dump_create(dir, "tail.txt");
 	time_t now = time(NULL);
 	char text[64];
 	struct tm tm;
@@ -204,9 +204,9 @@ void dump_write_kernel(const struct dump_worker *worker, const char *dir)
 	_cleanup_file_ FILE *list = NULL;
 	size_t n;
 
-	write_why(worker, dir);
-	n = write_list(worker->pid, &procs);
-	list = write_open(dir, "processes.txt");
+	dump_write_why(worker, dir);
+	n = dump_processes(worker->pid, &procs);
+	list = dump_create(dir, "processes.txt");
 	for (size_t i = 0; i < n; i++) {
 		if (list)
 			fprintf(list,
@@ -214,6 +214,6 @@ void dump_write_kernel(const struct dump_worker *worker, const char *dir)
 				(int)procs[i].pid, (int)procs[i].ppid, procs[i].state,
 				(double)procs[i].cpu_ms / 1000,
 				(unsigned long long)procs[i].rss_bytes >> 10, procs[i].comm);
-		write_process(dir, &procs[i]);
+		dump_write_process(dir, &procs[i]);
 	}
 }

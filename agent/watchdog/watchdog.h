@@ -11,6 +11,6 @@ extern const struct feature watchdog_feature;
 /* NULL at the agent's end, and before it is initialised. */
 struct watchdog *watchdog_of(const struct supervisor *sv);
 
-/* Saves n workers, given by their places, with dumps_begin(). */
+/* Dumps n workers, given by their places, with dumps_begin(). */
 _must_check_ int watchdog_dump(struct supervisor *sv, const int *places, size_t n, const char *why,
 	uint64_t timeout_ms, dump_done_fn fn, void *arg, struct error *err);

@@ -213,7 +213,7 @@ int cmd_dump(struct ctl *ctl, struct args *args)
 	p = ctl_job(a.job);
 	if (workers)
 		p = ctl_with(p, "workers", json_string(workers));
-	ctl_waiting(ctl, "the state of %s to be saved", args->argv[0]);
+	ctl_waiting(ctl, "a dump of %s", args->argv[0]);
 	r = ctl_call(ctl, "Dump", p, &answer);
 	if (r != 0)
 		return r;

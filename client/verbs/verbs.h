@@ -46,7 +46,7 @@
 	X(results, cmd_results, NULL, 1, 1, "JOB", WORDS_JOBS, VERB_DAEMON,                        \
 		"Show what workers gave as their results")                                         \
 	X(dump, cmd_dump, NULL, 1, 1, "JOB[/WORKERS]", WORDS_WORKERS, VERB_DAEMON,                 \
-		"Save stacks, sockets and last lines of workers that may hang")                    \
+		"Write down stacks, sockets and last lines of workers that may hang")              \
 	X(errors, cmd_errors, errors_options, 1, 1, "JOB", WORDS_JOBS, VERB_DAEMON | VERB_PAGED,   \
 		"Show what failed, the root cause first")                                          \
 	X(why, cmd_why, NULL, 1, 1, "JOB", WORDS_JOBS, VERB_DAEMON | VERB_PAGED,                   \

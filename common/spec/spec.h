@@ -88,7 +88,7 @@ struct spec_heartbeat {
 	int64_t progress_start_timeout_ms; /* replaces the four above until the first progress;
 					      unset: they apply */
 	enum spec_heartbeat_action on_failure;
-	int64_t dump_timeout_ms; /* to save the state of a hung worker, before it is stopped; 10 s
+	int64_t dump_timeout_ms; /* to dump a worker that hangs, before it is stopped; 10 s
 				  */
 };
 

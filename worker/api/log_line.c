@@ -13,8 +13,8 @@
 #include <time.h>
 
 /* The file's descriptor, opened for the first line; or a negative errno. A child of fork() opens
- * its own: one that another thread opened meanwhile is in the child's memory, but it may not have
- * it. */
+ * its own: where another thread opened one meanwhile, the child has its number, and may lack the
+ * descriptor. */
 static int log_open(struct elasticd *h)
 {
 	const uint64_t mine = (uint64_t)process_id() << 32;

@@ -49,7 +49,7 @@ struct elasticd {
 	bool outside;		     /* of elasticd_queue_connect(): the socket is elasticd's */
 	bool by_hand;		     /* the agent is the process's own (private_agent.h) */
 	char *log_file, *error_file; /* NULL: none */
-	_Atomic uint64_t log_fd;     /* and above it the process that opened it; 0: not open yet */
+	_Atomic uint64_t log_fd;     /* below; above: the process that opened it; 0: not open yet */
 	atomic_bool log_cut;	     /* the last line was not written to its end */
 	_Atomic(struct pool *) pool;
 	atomic_bool interruptible; /* signals end calls without a time limit, too */
