@@ -203,6 +203,21 @@ def states(pids):
     return {stat_of(pid)[0] for pid in pids}
 
 
+def will_stop(pid):
+    """Whether it has SIGSTOP or stands still: it makes no further step of its program."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as f:
+        pending = [int(line.split()[1], 16) for line in f if line.startswith(("SigPnd:", "ShdPnd:"))]
+    # In this order: a process that takes the signal in between is stopped by then.
+    return any(p >> signal.SIGSTOP - 1 & 1 for p in pending) or states([pid]) == {"T"}
+
+
+def expect_stop(t, pids):
+    """The shell is back once all have the signal; one that waits for a processor stops a little later."""
+    t.expect("Stopped")
+    assert [pid for pid in pids if not will_stop(pid)] == []
+    wait_for(lambda: states(pids) == {"T"}, what="the job to stand still")
+
+
 def in_a_shell(box, *args):
     """A run in a shell with job control: the terminal, the guard and what is below the agent."""
     t = Terminal(box, "bash", "--norc", "--noprofile", "-i", env={"PS1": "$ "})
@@ -225,9 +240,7 @@ def test_a_shell_stops_and_continues_a_run(box):
         workers = descendants(children(guard)[0])
         assert len(workers) == 4 and "T" not in states(workers)
         t.type("\x1a")
-        t.expect("Stopped")
-        # What has the signal, and no processor to stop on, makes no step more either.
-        wait_for(lambda: states([guard, *workers]) == {"T"}, what="the job to stand still")
+        expect_stop(t, [guard, *workers])
         t.type(f"{how}\n")
         wait_for(lambda: "T" not in states([guard, *workers]), what="it to go on")
         wait_for(lambda: (t.foreground() == guard) == running, what="the terminal to be with whom it belongs")
@@ -284,8 +297,7 @@ roles: [{{replicas: 2, command: [{PUPPET}, "print:one", "touch:{box.path('up')}.
 """)
     t, guard, workers = in_a_shell(box, "--spec", str(path))
     t.type("\x1a")
-    t.expect("Stopped")
-    wait_for(lambda: states([guard, *workers]) == {"T"}, what="the job to stand still")
+    expect_stop(t, [guard, *workers])
     # The passing of time is what this is about.
     time.sleep(seconds + 1)
     box.path("go").touch()  # when it goes on, each second counts again
