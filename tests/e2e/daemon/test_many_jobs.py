@@ -132,8 +132,8 @@ def test_wait_that_kills_ends_all_at_the_same_time(box, daemon):
         wait_file(box.path(name))
         daemon.wait(name, until="running")
     wait = box.ctl_start("wait", "--timeout=100ms", "--kill", *names)
+    wait_for(lambda: states(daemon) == dict.fromkeys(names, "stopping"), what="all to be stopped")
     for name in names:
-        wait_for(lambda: daemon.status(name)["state"] == "stopping", what=f"{name} to be stopped")
         daemon.call("Kill", job=name, signal="KILL")
     result = wait.wait()
     assert result.rc == 124, result
