@@ -7,8 +7,9 @@ import socket
 import threading
 
 
-def overhear(daemon, path, heard):
-    """Listens at path, writes what callers say to the file heard, and tells it to the daemon."""
+def overhear(box, daemon, path, heard):
+    """Listens at path until the box is closed, writes what callers say to the file heard, and tells it to
+    the daemon."""
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(str(path))
     listening.listen()
@@ -22,9 +23,19 @@ def overhear(daemon, path, heard):
 
     def serve():
         while True:
-            caller, called = listening.accept()[0], socket.socket(socket.AF_UNIX)
+            try:
+                caller, called = listening.accept()[0], socket.socket(socket.AF_UNIX)
+            except OSError:
+                return  # close() was called
             called.connect(str(daemon.socket))
             for args in (caller, called, heard), (called, caller, os.devnull):
                 threading.Thread(target=copy, args=args, daemon=True).start()
 
-    threading.Thread(target=serve, daemon=True).start()
+    def close():
+        listening.shutdown(socket.SHUT_RDWR)  # ends accept()
+        thread.join()
+        listening.close()
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    box.cleanups.append(close)

@@ -114,7 +114,7 @@ def test_wait_all_waits_for_what_is_active(box, daemon):
     daemon.submit(spec(f"wait-file:{box.path('go')}", name="a"))
     daemon.submit(spec(f"wait-file:{box.path('go')}", "exit:3", name="b"))
     heard, way = box.path("heard"), box.path("heard.sock")
-    overhear(daemon, way, heard)
+    overhear(box, daemon, way, heard)
     wait = box.ctl_start("wait", "--all", f"--socket={way}")
     wait_text(heard, "Manager.Wait")  # it has seen what is active
     box.path("go").touch()

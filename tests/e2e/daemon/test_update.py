@@ -108,7 +108,7 @@ def test_two_updates_at_once_do_the_same_work_once(files, box, daemon):
     heard = [box.path(name) for name in ("first", "second")]
     both = []
     for h in heard:
-        overhear(daemon, h.with_suffix(".sock"), h)
+        overhear(box, daemon, h.with_suffix(".sock"), h)
         both.append(box.ctl_start("update", f"--dir={files.dir}", f"--socket={h}.sock"))
         wait_text(h, "Manager.Wait")  # it has seen what is to be done
     gate.touch()
