@@ -135,7 +135,7 @@ def test_a_bad_access_is_named_with_its_core_dump_and_what_the_kernel_says(box):
     box.path("job.json").write_text(json.dumps({
         "roles": [{"command": FAULT}], "restart": {"max": 2}, "cwd": str(box.path("work")),
         "resources": {"core_dumps": {"size": "64M"}}}))
-    kernel = kernel_log()
+    kernel = kernel_log(box)
     result = box.run(f"--spec={box.path('job.json')}")
     assert result.rc == 128 + signal.SIGSEGV, result
     kept = [box.run_dir() / f"attempt_{n}" / "0" / "core" for n in range(3)]
@@ -151,10 +151,11 @@ def test_a_bad_access_is_named_with_its_core_dump_and_what_the_kernel_says(box):
         assert re.search(r"kernel +: .*segfault at 8", result.err), result
 
 
-def kernel_log():
+def kernel_log(box):
     """A descriptor of what the kernel says from now on, or None where nobody may read that."""
     with contextlib.suppress(OSError):
         fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        box.cleanups.append(lambda: os.close(fd))
         os.lseek(fd, 0, os.SEEK_END)
         return fd
     return None
@@ -166,6 +167,4 @@ def said_since(fd):
         while fd is not None:
             with contextlib.suppress(BrokenPipeError):  # some were overwritten
                 lines.append(os.read(fd, 8192).decode(errors="replace"))
-    if fd is not None:
-        os.close(fd)
     return "".join(lines)
