@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from harness import PUPPET, spec, wait_file
+from harness import PUPPET, SLOWER, spec, wait_file
 from ends import reporter, wait_and_end
 
 
@@ -51,7 +51,8 @@ def test_a_cause_that_shows_itself_while_all_are_stopped_is_that_of_the_message_
 
 @pytest.mark.parametrize("wait", [True, False])
 def test_a_run_that_fails_until_its_time_is_over_names_its_last_failure(box, daemon, wait):
-    limit = {} if wait else {"max_run_time": "10s"}  # two attempts must be over by then
+    seconds = 4 * SLOWER
+    limit = {} if wait else {"max_run_time": f"{seconds}s"}  # two attempts must be over by then
     name, run = daemon.submit(spec(f"mark:{box.path('marks')}", "if-attempt:0:error-json:object:bad+exit:3",
                                    "if-attempt:1:exit:5", f"touch:{box.path('up')}", "hang",
                                    restart={"max": 9}, **limit))
@@ -61,7 +62,7 @@ def test_a_run_that_fails_until_its_time_is_over_names_its_last_failure(box, dae
     daemon.wait(run)
     verdict = same_cause(daemon, run, "worker:0: exit code 5")
     assert (verdict["result"], verdict["exit_status"]) == ("timeout", 124), verdict
-    after = "0.100" if wait else "10"
+    after = "0.100" if wait else seconds
     assert verdict["message"] == f"timed out after {after} s; last failure: worker:0: exit code 5"
     assert verdict["root_cause"]["attempt"] == 1
     assert box.ctl("why", run).out.startswith(f"{run}: failed: timed out after {after} s; last"), run
