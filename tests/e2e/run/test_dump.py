@@ -104,7 +104,7 @@ def test_a_worker_of_its_own_scope_that_fails_during_a_dump_is_no_root_cause(box
 
 
 def test_no_two_dumps_trace_a_process_at_once(box):
-    """What is asked for while the agent saves a worker that hangs is that, or comes after it."""
+    """A dump that is asked for while the agent dumps a worker that hangs is that one, or comes after it."""
     trace_with(box, f"""mkdir lock.$pid || {{ touch twice; exit 0; }}
 echo $$ > tracing; while ! [ -e {box.path('go')} ]; do sleep 0.1; done; rmdir lock.$pid""")
     daemon = box.daemon

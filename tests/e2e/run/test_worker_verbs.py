@@ -187,7 +187,7 @@ def test_an_agent_that_follows_a_lost_one_ends_the_run_too(box, daemon):
     os.close(agent)
 
 
-def test_dump_saves_what_tells_of_a_hang(box, daemon):
+def test_dump_dumps_one_worker_or_all(box, daemon):
     job = up(box, daemon, "print:last words", replicas=2, logs={"redirects": 3})
     result = box.ctl("dump", "j/worker:1")
     assert result.rc == 0, result
