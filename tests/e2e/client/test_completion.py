@@ -118,7 +118,7 @@ def test_words_of_another_users_agent_are_not_executed(box, daemon):
         complete(box, "status", "training-job/")
         assert not touched.exists()
     finally:
-        with contextlib.suppress(ProcessLookupError):  # 5 s after the agent elasticd kills it
+        with contextlib.suppress(ProcessLookupError):  # elasticd kills the guard 5 s after its agent ended
             os.kill(guard, signal.SIGCONT)
         fake.close()
 

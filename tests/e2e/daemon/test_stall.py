@@ -38,7 +38,7 @@ def kill_agent_and_guard(job):
 
 
 class Stopwatch:
-    """How long something took, but for what elasticd and this process waited for a processor only."""
+    """Elapsed time, less the time that elasticd and this test waited for a processor."""
 
     def __init__(self, daemon):
         self.pids = daemon.pid, os.getpid()

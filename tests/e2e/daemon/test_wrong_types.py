@@ -78,7 +78,7 @@ class Speaker:
                 peer = self.listening.accept()[0]
             except OSError:
                 return
-            with peer, contextlib.suppress(ConnectionError):  # it has seen enough, and gone
+            with peer, contextlib.suppress(ConnectionError):  # the caller may have closed the connection
                 while data := peer.recv(65536):
                     peer.sendall(self.reply * data.count(b"\0"))
 

@@ -66,7 +66,7 @@ def test_a_job_in_a_directory_that_hangs_delays_no_other_job(box, daemon):
             begun = time.monotonic()
             assert [j["name"] for j in daemon.call("List")["jobs"]] == [name]
             longest = max(longest, time.monotonic() - begun)
-        # Who waits for that file system does so for 3 s (LOG_FS_LIMIT_MS), or for ever.
+        # An elasticd that waited for that file system would do so for 3 s (LOG_FS_LIMIT_MS), or for ever.
         assert longest < 2.5, f"a list took {longest} s"
         assert daemon.run(spec("exit:0", name="other"))["state"] == "succeeded"
         assert "the file system does not answer" in (daemon.record(run) / "last_error").read_text()

@@ -80,8 +80,9 @@ def test_with_a_grace_period_training_goes_on_between_two_saves(daemon):
 
 
 def test_a_worker_half_as_fast_as_the_others_saves_twice_too(daemon):
-    # Steps of 50 and of 100 ms, which nothing holds together, and six seconds. How late a process wakes
-    # where many others run is little to such steps: a fourth more than before would be too much.
+    # Rank 0 makes a step in 50 ms, rank 1 in 100 ms, and neither waits for the other. The notice leaves six
+    # seconds. The steps are long because a process wakes late where many others run: a step that took a
+    # fourth longer than those before it would be too slow.
     done = daemon.run(job(
         "barrier:ready", f"if-rank:1:{train(0, FOR_EVER, 100)}", f"if-rank:0:{train(0, 10, 50)}",
         "if-rank:0:notify:6000:maintenance", f"if-rank:0:{train(10, FOR_EVER, 50)}", replicas=2))
@@ -96,9 +97,9 @@ def test_a_worker_half_as_fast_as_the_others_saves_twice_too(daemon):
 
 
 def test_the_verdict_says_when_a_slow_worker_has_no_time_for_a_second_save(daemon):
-    # It is five times as slow: when it has come to the first step, it would need longer than there is
-    # to where the other one is by then, which asks the agent at each step meanwhile: that may take as
-    # long as three of its steps.
+    # Rank 1 is five times as slow as rank 0. When rank 1 has come to the step of the first save, the time
+    # that is left is too short for it to reach the step at which rank 0 is by then. Rank 0 asks the agent at
+    # each step meanwhile, which may take as long as three of its steps.
     done = daemon.run(job(
         "barrier:ready", f"if-rank:1:{train(0, FOR_EVER, 100)}", f"if-rank:0:{train(0, 30, 20)}",
         "if-rank:0:notify:6000:maintenance", f"if-rank:0:{train(30, FOR_EVER, 20)}", replicas=2))

@@ -88,7 +88,7 @@ def test_faults_of_hooks_are_events(box, daemon):
 
 def test_run_waits_for_the_last_hook_and_kills_it_at_its_limit(box):
     spec_file = box.path("work") / "job.json"
-    # Whatever it has begun by then is killed too: the box fails with what is left.
+    # The hook's children are killed with it: the box fails where a process is left.
     text = spec("print:x", name="j", hooks={"end": ["sh", "-c", "sleep 1000 & wait"], "timeout": "100ms"})
     spec_file.write_text(json.dumps(text))
     result = box.run("--spec", spec_file)

@@ -300,7 +300,7 @@ roles: [{{replicas: 2, command: [{PUPPET}, "print:one", "touch:{box.path('up')}.
     expect_stop(t, [guard, *workers])
     # The passing of time is what this is about.
     time.sleep(seconds + 1)
-    box.path("go").touch()  # when it goes on, each second counts again
+    box.path("go").touch()  # let the workers end at once: their limits run again after fg
     t.type("fg\n")
     wait_for(lambda: t.foreground() == t.program.pid, what="the shell to have the terminal")
     t.type("echo left $?\n")
