@@ -88,11 +88,14 @@ class Group:
 
     def wait_event(self, text, host=0, count=1):
         """Waits until events of that host have that text so often."""
-        def events():
-            return list(self.box.path("logs").glob(f"g.node{host}_*/events.jsonl"))
+        logs, pattern = self.box.path("logs"), f"g.node{host}_*"
+        what = f"an event of node{host} with {text!r}"
+        dirs = wait_for(lambda: list(logs.glob(pattern)), self.box.dir, logs, what=what)
 
-        wait_for(lambda: sum(path.read_text().count(text) for path in events()) >= count,
-                 *[path.parent for path in events()], what=f"an event of node{host} with {text!r}")
+        def events():
+            return "".join(path.read_text() for path in logs.glob(f"{pattern}/events.jsonl"))
+
+        wait_for(lambda: events().count(text) >= count, logs, *dirs, what=what)
 
     # Workers
 
