@@ -50,12 +50,12 @@ def doctors(box, *lines, within=()):
     return [Found(program.wait()) for program in started]
 
 
-def until_it_leads(program):
-    """Until a doctor listens at loopback, where they meet."""
+def wait_until_leading(program):
+    """Waits until the doctor listens at loopback, where they meet."""
     deadline = time.monotonic() + PATIENCE
     listens = False
     while not listens:
-        assert time.monotonic() < deadline, program.err
+        assert program.popen.poll() is None and time.monotonic() < deadline, (program.out, program.err)
         time.sleep(0.02)
         mine = set(descriptors(program.pid).values())
         with open("/proc/net/tcp", encoding="ascii") as f:
@@ -65,9 +65,10 @@ def until_it_leads(program):
 
 
 def doctors_with_leader(box, leader, *lines):
-    """doctors() where one leads before the others begin: they need to meet nobody else within their time."""
+    """doctors() where one leads before the others begin: the others only have to reach the leader within
+    their timeout."""
     first = box.ctl_start("doctor", "--json", *leader)
-    until_it_leads(first)
+    wait_until_leading(first)
     return [*doctors(box, *lines), Found(first.wait())]
 
 
