@@ -2,6 +2,7 @@
 """Several agents of this host, each of which is a host of one group."""
 
 import contextlib
+import errno
 import json
 import random
 import socket
@@ -15,17 +16,23 @@ def free_ports(count):
     """The first of so many neighbours that are free, and that no other test uses as long as this process
     lives. They lie below the ports that the kernel gives to programs that ask for any, and below those that
     agents choose."""
-    for first in iter(lambda: random.randrange(10000, 20000 - count), None):
-        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
+    for first in random.sample(range(10000, 20000 - count), 1000):
+        with contextlib.ExitStack() as stack:
             names = []
-            for port in range(first, first + count):
-                names.append(stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)))
-                names[-1].bind(f"\0elasticd-e2e-port-{port}")
-                with socket.socket() as s:
-                    s.bind(("", port))
+            try:
+                for port in range(first, first + count):
+                    names.append(stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)))
+                    names[-1].bind(f"\0elasticd-e2e-port-{port}")
+                    with socket.socket() as s:
+                        s.bind(("", port))
+            except OSError as e:
+                if e.errno != errno.EADDRINUSE:
+                    raise
+                continue
             stack.pop_all()
             _taken.extend(names)
             return first
+    raise RuntimeError(f"1000 tries found no {count} free ports")
 
 
 def free_port():
