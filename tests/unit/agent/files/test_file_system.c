@@ -59,7 +59,7 @@ static void setup(void)
 	ck_assert_int_eq(log_fs_start(PATIENT_MS), 0);
 }
 
-static void limit(int ms)
+static void restart_with_limit(int ms)
 {
 	ck_assert(!log_fs_stop());
 	ck_assert_int_eq(log_fs_start(ms), 0);
@@ -167,7 +167,7 @@ START_TEST(callers_wait_once_for_a_file_system_that_hangs)
 	struct stat st;
 	int r;
 
-	limit(LIMIT_MS);
+	restart_with_limit(LIMIT_MS);
 	ck_assert_int_eq(log_fs_do(&op), -ETIMEDOUT);
 	ck_assert_ptr_null(op);
 	/* Each of these calls would take LIMIT_MS; together they take far less than their sum. */
@@ -188,7 +188,7 @@ START_TEST(a_close_waits_for_nothing_and_comes_after_what_was_before_it)
 	struct stat st;
 
 	ck_assert_int_ge(fd, 0);
-	limit(LIMIT_MS);
+	restart_with_limit(LIMIT_MS);
 	ck_assert_int_eq(log_fs_do(&op), -ETIMEDOUT);
 	ck_assert_int_eq(log_fs_close(fd), -1);
 	ck_assert_int_ge(fcntl(fd, F_GETFD), 0);
@@ -205,7 +205,7 @@ START_TEST(a_file_system_that_hangs_again_costs_less)
 	int64_t first, again;
 	struct stat st;
 
-	limit(20 * LIMIT_MS);
+	restart_with_limit(20 * LIMIT_MS);
 	op = hanging();
 	first = now_ms();
 	ck_assert_int_eq(log_fs_do(&op), -ETIMEDOUT);
@@ -227,7 +227,7 @@ START_TEST(a_hanging_call_aside_delays_no_log)
 	struct log_fs_op *op = hanging();
 	struct stat st;
 
-	limit(LIMIT_MS);
+	restart_with_limit(LIMIT_MS);
 	op->aside = "another";
 	ck_assert_int_eq(log_fs_do(&op), -ETIMEDOUT);
 	ck_assert_ptr_null(op);
@@ -248,7 +248,7 @@ START_TEST(stop_says_that_a_call_holds_the_thread)
 {
 	struct log_fs_op *op = hanging();
 
-	limit(LIMIT_MS);
+	restart_with_limit(LIMIT_MS);
 	ck_assert_int_eq(log_fs_do(&op), -ETIMEDOUT);
 	ck_assert(log_fs_stop());
 	open_gate();
@@ -299,7 +299,7 @@ START_TEST(a_child_makes_its_calls_itself)
 	int status;
 	pid_t pid;
 
-	limit(LIMIT_MS);
+	restart_with_limit(LIMIT_MS);
 	ck_assert_int_eq(log_fs_do(&op), -ETIMEDOUT);
 	pid = fork();
 	if (pid == 0)

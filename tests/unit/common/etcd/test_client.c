@@ -273,8 +273,8 @@ END_TEST
 
 /* --- Time --- */
 
-/* The time of a call is over once a server has got its request, and never before. */
-static void silent(struct etcd_op op)
+/* Lets the call's time pass only after the server has its request. */
+static void call_times_out(struct etcd_op op)
 {
 	struct etcd_txn t = { .then_ops = &op, .n_then = 1 };
 	int before = requests();
@@ -291,9 +291,9 @@ START_TEST(a_silent_server_has_until_the_limit)
 	bad_stubs = 1;
 	bad_answer = NULL;
 	client_start(1, first_bad);
-	silent(op_put("a", "b", 0));
+	call_times_out(op_put("a", "b", 0));
 	ck_assert(got.maybe);
-	silent((struct etcd_op){ .kind = ETCD_GET, .key = "a" });
+	call_times_out((struct etcd_op){ .kind = ETCD_GET, .key = "a" });
 	ck_assert(!got.maybe);
 }
 END_TEST
@@ -303,7 +303,7 @@ START_TEST(a_write_leaves_a_silent_server_to_the_next_one)
 	bad_stubs = 1;
 	bad_answer = NULL;
 	client_start(2, first_bad);
-	silent(op_put("a", "b", 0));
+	call_times_out(op_put("a", "b", 0));
 	ck_assert_int_eq(requests(), 1);
 	put("a", "b", 0);
 	ck_assert_status(STATUS_OK);
