@@ -178,7 +178,7 @@ def test_a_host_that_leads_and_does_not_answer_is_not_waited_for(group_of):
 
 
 @pytest.mark.ci
-def test_a_dump_saves_the_workers_of_all_hosts(group_of):
+def test_one_call_dumps_the_workers_of_all_hosts(group_of):
     group = group_of("hang")
     daemons = group.daemon.daemons
     for n, d in enumerate(daemons):

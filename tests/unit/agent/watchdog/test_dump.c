@@ -251,7 +251,7 @@ static void reap_one(pid_t pid)
 	ck_assert(dumps_child_exited(dumps, pid));
 }
 
-START_TEST(dump_saves_only_workers_that_no_other_dump_saves)
+START_TEST(a_request_dumps_only_workers_that_no_other_dumps)
 {
 	struct child c = child_start(NULL, getuid()), other = child_start(NULL, getuid());
 	struct dump_worker t[2] = { worker_of(&c), worker_of(&other) };
@@ -267,7 +267,7 @@ START_TEST(dump_saves_only_workers_that_no_other_dump_saves)
 	/* Its own part is over, but not that of the first dump. */
 	reap_one(newest_child(2));
 	ck_assert_int_eq(both.times, 0);
-	/* A third dump saves the worker that no other dump saves any more. */
+	/* A third request dumps the worker that no other one dumps any more. */
 	ck_assert_int_eq(dumps_begin(dumps, &t[1], 1, 600000, on_told, &third, &err), 0);
 	reap_one(newest_child(2));
 	ck_assert_int_eq(third.times, 1);
@@ -359,7 +359,7 @@ int main(void)
 	tcase_add_test(t, overdue_dump_is_killed_and_keeps_what_it_wrote);
 	tcase_add_test(t, process_left_stopped_by_a_debugger_is_continued);
 	tcase_add_test(t, second_request_shares_the_running_dump);
-	tcase_add_test(t, dump_saves_only_workers_that_no_other_dump_saves);
+	tcase_add_test(t, a_request_dumps_only_workers_that_no_other_dumps);
 	tcase_add_test(t, wait_for_another_dump_ends_at_its_own_timeout);
 	tcase_add_test(t, freeing_all_dumps_calls_back_those_that_wait);
 	tcase_add_test(t, dumps_that_run_end_with_their_owner);
