@@ -6,7 +6,8 @@
 #include "tests/unit/etcd_stub.h"
 #include "tests/unit/etcd_test.h"
 
-/* Where libcurl waits for a silent server; the next one has as much. */
+/* Where libcurl waits for a silent server. A read that may take twice as long gives this server
+ * half of its time, and the next one the other half. */
 enum { SHORT_MS = 500 };
 
 #define HEADER "\"header\":{\"cluster_id\":\"9\",\"revision\":\"7\"}"

@@ -179,7 +179,8 @@ def third_of_three(box, **keys):
     group.document.update(keys)
     group.start(0, 1)
     s = Stranger(group, 2)
-    # It says nothing while it waits for others, which a lease would be too short for.
+    # The stranger sends nothing until the round begins, so the head would lose it if others joined later than
+    # a lease.
     group.wait_event('"host-joined"', count=2)
     s.join()
     n = s.wait("Assign")["round"]

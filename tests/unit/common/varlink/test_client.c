@@ -487,8 +487,8 @@ START_TEST(an_answer_of_more_values_than_may_be_is_an_error_and_the_last)
 }
 END_TEST
 
-/* Takes 3 ms, while the clock stands still else: a turn in which this process gets no processor
- * would be dearer. */
+/* Moves the frozen clock by 3 ms: a turn in which this process gets no processor would be dearer.
+ */
 static void on_dear(void *arg, const char *error, json_t *parameters, bool continues)
 {
 	struct varlink_client **c = arg;
