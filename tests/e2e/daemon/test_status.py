@@ -136,6 +136,7 @@ def test_some_of_the_workers_are_asked_for(box, daemon):
                                    logs={"redirects": 3}))
     for rank in range(3):
         wait_file(box.path(f"up.{rank}"))
+    daemon.wait(name, until="running")  # workers may be quicker than the agent's first word to elasticd
 
     def ranks(**more):
         return [w["rank"] for w in daemon.call("Status", job=run, **more)["job"]["workers"]]
@@ -201,6 +202,7 @@ def test_strange_last_lines_do_not_break_the_terminal(box, daemon):
     name, _ = daemon.submit(spec("raw:1b5d303b6576696c071b5b324a62616400ff0a", f"touch:{box.path('up')}",
                                  "hang", logs={"redirects": 3}))
     wait_file(box.path("up"))
+    daemon.wait(name, until="running")
     out = box.ctl("status", name).out_bytes
     assert b"\x1b]" not in out and b"\x07" not in out and b"\x00" not in out
     out.decode()
