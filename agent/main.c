@@ -211,6 +211,7 @@ static int main_supervise(struct main_options *o, struct spec *spec, struct cgro
 	_cleanup_(loop_freep) struct loop *loop = NULL;
 	_cleanup_(supervisor_freep) struct supervisor *sv = NULL;
 	struct error err = { 0 };
+	sigset_t all;
 	int r = loop_new(&loop);
 
 	if (r < 0) {
@@ -225,6 +226,9 @@ static int main_supervise(struct main_options *o, struct spec *spec, struct cgro
 		main_share_console(sv);
 	supervisor_start(sv);
 	r = loop_run(loop);
+	/* A signal that comes now is too late to change how the run has ended. */
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, NULL);
 	log_set_sink(NULL, 0);
 	*ret_guard_died = supervisor_guard_died(sv);
 	if (r < 0) {

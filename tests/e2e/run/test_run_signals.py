@@ -40,6 +40,15 @@ def test_the_same_signal_arrives_at_every_worker(box, name):
     assert result.rc == 128 + getattr(signal, f"SIG{name}"), result
 
 
+def test_signals_that_go_on_to_the_very_end_do_not_change_it(box):
+    for i in range(10):
+        run = box.run_start("--nproc-per-node=1", PUPPET, "on:TERM:exit:0", f"touch:{box.path('up')}.{i}", "hang")
+        wait_file(box.path(f"up.{i}"))
+        while run.popen.poll() is None:
+            run.signal(signal.SIGTERM)
+        assert run.wait().rc == 143
+
+
 def test_interrupt_once_is_graceful_and_waits(box):
     run = up(box, f"on:INT:touch:{box.path('saving')}.%r+wait-file:{box.path('saved')}+exit:0")
     run.signal(signal.SIGINT)
