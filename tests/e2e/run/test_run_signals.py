@@ -42,7 +42,8 @@ def test_the_same_signal_arrives_at_every_worker(box, name):
 
 def test_signals_that_go_on_to_the_very_end_do_not_change_it(box):
     for i in range(10):
-        run = box.run_start("--nproc-per-node=1", PUPPET, "on:TERM:exit:0", f"touch:{box.path('up')}.{i}", "hang")
+        run = box.run_start("--nproc-per-node=1", PUPPET, "on:TERM:exit:0", f"touch:{box.path('up')}.{i}",
+                            "hang")
         wait_file(box.path(f"up.{i}"))
         while run.popen.poll() is None:
             run.signal(signal.SIGTERM)
