@@ -26,7 +26,7 @@ enum {
 
 enum decide_end { DECIDE_NO_END, DECIDE_SUCCESS, DECIDE_OTHER, DECIDE_LOST };
 
-/* Of the round that runs, or ran last. */
+/* The ends of the workers in the round that runs or ran last, and what follows. */
 struct head_decide {
 	uint64_t started_ms; /* 0: no round has begun */
 	struct decide_worker {

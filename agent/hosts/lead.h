@@ -127,7 +127,7 @@ struct lead {
 	bool rewrites_all;	    /* etcd has lost one of these, too */
 	bool granted;		    /* group_lease is a new one */
 
-	/* How this host's part in all that ends, in this order. */
+	/* The end of this host's part in the election, in this order. */
 	enum lead_leaving {
 		LEAD_STAYS,
 		LEAD_RESIGNS,	/* gives up the lead as soon as all is written */

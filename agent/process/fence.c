@@ -82,14 +82,12 @@ int64_t fence_left_ms(void)
 	return deadline > ms ? (int64_t)(deadline - ms) : 0;
 }
 
-/* An agent that goes on may have started p after the deadline. In the tick of the deadline both are
- * possible: then it has set another one before it started p. */
+/* Whether the agent has gone on, which sets another deadline, and may have started p since then. */
 static bool fence_spares(const struct proc_stat *p, uint64_t deadline)
 {
 	uint64_t tick = deadline * (uint64_t)sysconf(_SC_CLK_TCK) / 1000;
 
-	return p->start_ticks > tick ||
-	       (p->start_ticks == tick && atomic_load(&fence->deadline_ms) != deadline);
+	return atomic_load(&fence->deadline_ms) != deadline && p->start_ticks >= tick;
 }
 
 /* Returns how many living descendants of agent got SIGKILL. */

@@ -32,8 +32,8 @@ void fence_last_word(const struct sockaddr *to, socklen_t to_len, const void *te
 
 /* The guard: how many milliseconds the workers have left; -1: no limit, 0: none. */
 int64_t fence_left_ms(void);
-/* The guard: kills all descendants of agent that were there at the deadline, but not agent itself;
- * for at most some seconds. */
+/* The guard: kills all descendants of agent, but not agent itself; for at most some seconds. If the
+ * agent goes on meanwhile, spares those that have started since the deadline. */
 void fence_kill(pid_t agent);
 /* The guard: sends the last word, for at most a second. */
 void fence_say_last_word(void);

@@ -148,6 +148,32 @@ START_TEST(workers_that_an_agent_starts_when_it_goes_on_are_not_killed)
 }
 END_TEST
 
+/* As a worker that is to die soon may still start another process. */
+START_TEST(processes_that_begin_after_the_deadline_are_killed_while_the_agent_stands_still)
+{
+	pid_t agent, worker;
+	struct proc_stat p = { 0 };
+	int fds[2];
+
+	ck_assert_int_eq(fence_make(), 0);
+	ck_assert_int_eq(pipe(fds), 0);
+	fence_set(now_ms() - 1000);
+	agent = fork();
+	if (agent == 0) {
+		start_worker(fds[1]);
+		for (;;)
+			pause();
+	}
+	ck_assert_int_eq(read(fds[0], &worker, sizeof(worker)), sizeof(worker));
+	fence_kill(agent);
+	ck_assert(proc_stat_read(worker, &p) < 0 || proc_stat_dead(&p));
+	ck_assert_int_eq(fence_left_ms(), -1);
+	kill(worker, SIGKILL);
+	kill(agent, SIGKILL);
+	waitpid(agent, NULL, 0);
+}
+END_TEST
+
 START_TEST(the_last_word_goes_to_the_address_that_was_left)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -180,6 +206,8 @@ int main(void)
 	tcase_add_test(tc, the_guard_knows_how_much_time_is_left);
 	tcase_add_test(tc, workers_of_a_stopped_agent_are_killed_and_the_agent_is_not);
 	tcase_add_test(tc, workers_that_an_agent_starts_when_it_goes_on_are_not_killed);
+	tcase_add_test(tc,
+		processes_that_begin_after_the_deadline_are_killed_while_the_agent_stands_still);
 	tcase_add_test(tc, the_last_word_goes_to_the_address_that_was_left);
 	suite_add_tcase(s, tc);
 	return suite_run(s);
